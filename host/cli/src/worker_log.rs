@@ -25,7 +25,7 @@ use super::sanitize::{sanitize, sanitize_json};
 pub(crate) enum LogFormat {
     /// A JSON object: `time`, `level`, `worker`, `run`, `message`.
     Json,
-    /// The same as text.
+    /// A text: time, level, worker, run, and the message.
     Text,
 }
 

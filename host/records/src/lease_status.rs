@@ -53,7 +53,7 @@ impl LeaseStatus {
         }
     }
 
-    /// Returns the same for a lease in a server, with a count of how often that was connected to again.
+    /// Returns the status of a lease in a server, with a count of how often that was connected to again.
     pub fn counting(self, reconnections: watch::Receiver<u64>) -> Self {
         Self {
             reconnections: Some(reconnections),

@@ -62,7 +62,7 @@ pub trait RunRows: Debug + Sized {
     /// bytes.
     fn measure_events(&self, keys: KeyRange) -> Result<RowsSize, StoreError>;
 
-    /// Returns the same of snapshots.
+    /// Returns how many snapshots there are in a range of keys, and the size of their bodies in bytes.
     fn measure_snapshots(&self, keys: KeyRange) -> Result<RowsSize, StoreError>;
 
     /// Returns the gaps in a range of keys, in order.

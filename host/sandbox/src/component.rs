@@ -242,8 +242,8 @@ impl WasmSandbox {
         self.load_within(bytes, metering, &Limits::default())
     }
 
-    /// Like `load`, with the component's own limits on its size, the time to compile it, and the
-    /// resources to describe itself if it has not done so before.
+    /// Loads a component within its own limits on its size, the time to compile it, and the resources
+    /// to describe itself if it has not done so before.
     pub fn load_within(
         &self,
         bytes: &[u8],
@@ -253,8 +253,7 @@ impl WasmSandbox {
         self.load_with_digest(digest_of(bytes), &bytes, metering, limits)
     }
 
-    /// Like `load_within`, if the digest of the bytes is known already. The bytes are only read if they
-    /// are needed.
+    /// Loads a component whose digest is known already. The bytes are only read if they are needed.
     pub fn load_with_digest(
         &self,
         digest: Digest,
@@ -265,8 +264,8 @@ impl WasmSandbox {
         self.load_for(LoadPurpose::Action, digest, bytes, metering, limits)
     }
 
-    /// Like `load_with_digest`, for a component that need not export the handler of actions, because
-    /// only its functions are called.
+    /// Loads a component that need not export the handler of actions, because only its functions are
+    /// called.
     pub fn load_without_handler(
         &self,
         digest: Digest,

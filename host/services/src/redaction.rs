@@ -161,9 +161,9 @@ pub fn redact(text: &[u8], redactors: &[&SecretRedactor]) -> Vec<u8> {
     redact_until(text, redactors, |_| false).0
 }
 
-/// Like [`redact`], for the beginning of a text that arrives in pieces, as the streamed text of a
-/// model does. Returns the part that further text cannot change, and the number of bytes at the end
-/// that have to be processed again with the rest.
+/// Redacts the beginning of a text that arrives in pieces, as the streamed text of a model does.
+/// Returns the part that further text cannot change, and the number of bytes at the end that have to
+/// be processed again with the rest.
 pub fn redact_prefix(text: &[u8], redactors: &[&SecretRedactor]) -> (Vec<u8>, usize) {
     let (mut out, mut unprocessed) = redact_until(text, redactors, |rest| {
         redactors

@@ -430,7 +430,8 @@ impl Stepper {
         self.state.ensure_names_exist(event)
     }
 
-    /// Returns the same as `Environment::recent_memory`, at a cost that does not grow with the memory.
+    /// Returns the newest messages in the memory of an activation's role, oldest first; if `label` is given, only those with
+    /// it. The cost does not grow with the memory.
     pub fn recent_memory(
         &mut self,
         key: ActivationKey,

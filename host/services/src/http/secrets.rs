@@ -91,7 +91,7 @@ impl Secrets {
         self.fill_with(text, names, str::to_owned, limit)
     }
 
-    /// Like `fill`, for the query of an address: the values are percent-encoded.
+    /// Fills the query of an address: the values are percent-encoded.
     pub(super) fn fill_encoded(
         &self,
         text: &str,
@@ -101,7 +101,7 @@ impl Secrets {
         self.fill_with(text, names, percent_encode, limit)
     }
 
-    /// Like `fill`, for bytes.
+    /// Replaces the placeholders in bytes. Returns `None` if the result would be longer than `limit`.
     pub(super) fn fill_bytes(
         &self,
         bytes: &[u8],
@@ -155,7 +155,7 @@ impl Secrets {
         String::from_utf8_lossy(&self.redact_bytes(text.as_bytes(), names)).into_owned()
     }
 
-    /// Like [`Self::redact`], for bytes.
+    /// Returns bytes in which the values of these secrets are replaced by their names.
     pub(super) fn redact_bytes(&self, bytes: &[u8], names: &BTreeSet<String>) -> Vec<u8> {
         redact(bytes, &self.redactors_named(names).collect::<Vec<_>>())
     }

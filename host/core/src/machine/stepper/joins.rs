@@ -40,7 +40,7 @@ pub(super) fn fired_by(state: &TeamState, arrivals: &[Arrival]) -> Vec<Firing> {
     )
 }
 
-/// Returns the same as `Environment::is_quiet`, without examining every role.
+/// Returns whether no role has mail or open work and the outbox is empty, without examining every role.
 fn is_quiet(env: &Environment, ready_index: &ReadyIndex) -> bool {
     env.outbox.is_empty() && ready_index.iter().next().is_none()
 }

@@ -47,7 +47,7 @@ struct LabelIndex {
 }
 
 impl MemoryIndex {
-    /// Returns the same as `Environment::recent_memory`, at a cost that does not grow with the memory.
+    /// Returns what `Environment::recent_memory` finds, at a cost that does not grow with the memory.
     pub(super) fn recent_memory(
         &mut self,
         env: &Environment,

@@ -17,7 +17,7 @@ struct CallWithNested<'a> {
     nested: Vec<(NestedPath, &'a NestedCall)>,
 }
 
-/// The same as it is decoded.
+/// A tool call and those within it, as they are decoded.
 #[derive(Deserialize)]
 struct DecodedCall {
     call: TurnCall,

@@ -51,7 +51,7 @@ impl HostDirectory {
         Self::hiding(host, HiddenStorage::default())
     }
 
-    /// Like `new`, but hides the files that the host saves there.
+    /// Returns a directory in which the files that the host saves there are hidden.
     pub(super) fn hiding(host: PathBuf, hidden: HiddenStorage) -> Self {
         Self {
             host,
