@@ -75,6 +75,20 @@ fn an_action_is_shown_with_its_state_its_output_and_its_fault() {
         (&"trap".into(), &1.into()),
         "{fail}"
     );
+    let recorded = &fail["recorded_calls"];
+    assert_eq!(recorded.as_array().map(Vec::len), Some(1), "{fail}");
+    assert_eq!(
+        (&recorded[0]["kind"], &recorded[0]["outcome"]),
+        (&"clock".into(), &"answered".into()),
+        "{fail}"
+    );
+    let state = json(&shown(&["--json"]));
+    let call =
+        serde_json::json!({ "at": "act/1", "kind": "clock", "outcome": "answered", "cost": 0.0 });
+    assert_eq!(
+        state["strata"]["open"]["A"]["recorded_calls"],
+        Value::from(vec![call])
+    );
     assert!(draw.contains("for 0 tokens in 1 call\n"), "{draw}");
     let draw = json(&shown(&["--action", "A.Draw", "--json"]));
     assert_eq!(

@@ -30,7 +30,7 @@ pub(super) use human_request::RequestJson;
 pub(super) use message::{
     ExternalMessageJson, HopJson, INSTRUCT_PREFIX, MessageJson, MessageListJson, MessagesByIdJson,
 };
-pub(super) use open::{CalledJson, OpenJson};
+pub(super) use open::{CalledJson, OpenJson, RecordedCallJson};
 pub(super) use part::PartJson;
 
 /// Fields of other programs. They are written back to where they were read.

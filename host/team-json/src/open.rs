@@ -12,8 +12,8 @@ use strata_core::state::environment::{Environment, RoleState};
 use strata_core::state::messages::MessageRef;
 use strata_core::team::Team;
 
-use super::field::{MessageLink, NotDecoded};
-use super::layout::{CalledJson, OpenJson, RoleCallJson};
+use super::field::{Dollars, MessageLink, NotDecoded};
+use super::layout::{CalledJson, OpenJson, RecordedCallJson, RoleCallJson};
 use super::located_value::{ImportResult, LocatedValue};
 use super::machine_part::{MachinePartReader, MachinePartWriter};
 use super::messages::ImportedMessages;
@@ -44,6 +44,7 @@ pub(super) fn write<'a>(
         at: NotDecoded(activation.current_work(team.role(id)).map(work_name)),
         attempts: activation.current_call.attempts.into(),
         turns: NotDecoded(turn_count(activation)),
+        recorded_calls: NotDecoded(recorded_calls(team, id, activation)),
         called: NotDecoded(Some(called.collect::<Vec<_>>()).filter(|all| !all.is_empty())),
         messages: links(&part.messages),
         machine: Some(Cow::Owned(part.text)),
@@ -61,7 +62,28 @@ fn called_json<'a>(team: &'a Team, key: ActivationKey, called: &Activation) -> C
         at: called.current_work(role).map(work_name),
         attempts: called.current_call.attempts,
         turns: turn_count(called),
+        recorded_calls: recorded_calls(team, key.role, called),
     }
+}
+
+/// Returns the host calls that the open calls of an activation have recorded; `None` if there are none.
+fn recorded_calls(
+    team: &Team,
+    role: RoleId,
+    activation: &Activation,
+) -> Option<Vec<RecordedCallJson>> {
+    let mut all = Vec::new();
+    for (work, open) in activation.open_calls(team.role(role)) {
+        for call in &open.progress.recorded_calls {
+            all.push(RecordedCallJson {
+                at: work_name(work),
+                kind: call.kind.name(),
+                outcome: call.outcome.name(),
+                cost: Dollars(call.cost),
+            });
+        }
+    }
+    Some(all).filter(|all| !all.is_empty())
 }
 
 /// Returns how often the model of an activation has replied; `None` if it has not.

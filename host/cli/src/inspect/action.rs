@@ -104,7 +104,8 @@ impl<'a> InspectedAction<'a> {
         let document = json!({
             "role": action.role, "action": action.action, "digest": action.digest,
             "attempts": action.attempts, "spent": action.spent.to_dollars(), "lost": action.lost.to_dollars(),
-            "tokens": action.tokens, "calls": action.calls, "fault": fault, "output": output, "log": action.log,
+            "tokens": action.tokens, "calls": action.calls, "recorded_calls": action.recorded_calls,
+            "fault": fault, "output": output, "log": action.log,
         });
         printer.print_json(&document.to_string());
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::field::{MessageLink, NotDecoded};
+use super::super::field::{Dollars, MessageLink, NotDecoded};
 use super::RoleCallJson;
 
 /// An open activation. All but the last two fields are derived from these, for people.
@@ -21,6 +21,9 @@ pub(in super::super) struct OpenJson<'a> {
     /// How often its model has replied.
     #[serde(skip_serializing_if = "NotDecoded::is_absent")]
     pub turns: NotDecoded<usize>,
+    /// The host calls that its open calls have recorded.
+    #[serde(skip_serializing_if = "NotDecoded::is_absent")]
+    pub recorded_calls: NotDecoded<Vec<RecordedCallJson>>,
     /// The activations of other roles that it led to.
     #[serde(skip_serializing_if = "NotDecoded::is_absent")]
     pub called: NotDecoded<Vec<CalledJson<'a>>>,
@@ -39,4 +42,16 @@ pub(in super::super) struct CalledJson<'a> {
     pub attempts: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turns: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded_calls: Option<Vec<RecordedCallJson>>,
+}
+
+/// A host call that was recorded, without its request and what came back.
+#[derive(Serialize)]
+pub(in super::super) struct RecordedCallJson {
+    /// The name of the open call that made it.
+    pub at: String,
+    pub kind: &'static str,
+    pub outcome: &'static str,
+    pub cost: Dollars,
 }

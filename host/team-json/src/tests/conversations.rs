@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use serde_json::{Value, json};
+
 use strata_base::scripted_run::{normalized, team};
 use strata_core::machine::effect::Effect;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::conversation::{AssistantPart, OpaquePart, ToolCall};
 use strata_core::record::event::Event;
 use strata_core::record::fault::{Fault, FaultKind};
-use strata_core::record::host_call::FinishReason;
+use strata_core::record::host_call::{CallOutcome, FinishReason, HostCall, HostCallKind};
 use strata_core::record::id::{ActionId, Digest, RoleId};
 use strata_core::record::json::Json;
 use strata_core::record::message::{Draft, Hop};
@@ -183,4 +185,35 @@ fn an_open_conversation_is_read_back() {
     let text = export(&team, &env, &SavedDefinition::example());
     let read = import(&team, text.as_bytes()).unwrap();
     assert_eq!(normalized(&read), normalized(&env));
+}
+
+#[test]
+fn the_host_calls_that_open_tool_calls_have_recorded_are_written_for_people() {
+    let team = team_with_tools();
+    let mut env = state_with_open_turn(&team);
+    let written = |env: &Environment| {
+        let text = export(&team, env, &SavedDefinition::example());
+        let file: Value = serde_json::from_str(&text).unwrap();
+        file["strata"]["open"]["A"]["recorded_calls"].clone()
+    };
+    assert_eq!(written(&env), Value::Null);
+    let activation = env.roles[0].activation.as_mut().unwrap();
+    let mut turns = activation.turns.to_vec();
+    for call in &mut turns[0].calls {
+        call.progress.recorded_calls.push(HostCall {
+            kind: HostCallKind::Http,
+            request: "0123".into(),
+            response: Json::null(),
+            cost: Usd::from_dollars(0.25),
+            outcome: CallOutcome::Failed,
+            model: None,
+        });
+    }
+    activation.turns = turns.into();
+    let recorded = |at| json!({ "at": at, "kind": "http", "outcome": "failed", "cost": 0.25 });
+    let expected = json!([recorded("tool/0/2/0"), recorded("tool/0/3/0")]);
+    assert_eq!(written(&env), expected);
+    let text = export(&team, &env, &SavedDefinition::example());
+    let read = import(&team, text.as_bytes()).unwrap();
+    assert_eq!(written(&read), expected);
 }
