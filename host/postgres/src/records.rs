@@ -202,6 +202,10 @@ impl ServerRecords for DatabaseRecords {
         Ok(())
     }
 
+    fn check_recording(&self, now_ms: i64) -> Result<(), StoreError> {
+        self.put_record(&ServerRecord::of_check(now_ms))
+    }
+
     fn delete_record(&self, kind: &str, tenant: &str, name: &str) -> Result<bool, StoreError> {
         if !can_exist(name) {
             return Ok(false);

@@ -1,6 +1,9 @@
 //! What a server remembers in its database besides runs: tokens, which tenant uploaded which file, and answers to
 //! repeated requests. What a record means is up to the server.
 
+/// The kind of the record with which it is found out whether anything can be recorded. Nobody reads it.
+const CHECK_KIND: &str = "ready";
+
 /// A record of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerRecord {
@@ -19,6 +22,15 @@ pub struct ServerRecord {
 }
 
 impl ServerRecord {
+    /// Returns the record with which it is found out whether anything can be recorded.
+    pub fn of_check(now_ms: i64) -> Self {
+        Self {
+            kind: CHECK_KIND.into(),
+            text: now_ms.to_string(),
+            ..Self::default()
+        }
+    }
+
     /// Whether it counts at a time.
     pub fn counts_at(&self, now_ms: i64) -> bool {
         self.expires_ms.is_none_or(|expires| expires > now_ms)

@@ -29,6 +29,10 @@ pub trait ServerRecords: Send + Sync {
     /// Inserts a record, or replaces it.
     fn put_record(&self, record: &ServerRecord) -> Result<(), StoreError>;
 
+    /// Finds out whether anything can be recorded, by recording the time in place of the one before. Nobody reads it, so
+    /// what was read of the database before is not outdated by it.
+    fn check_recording(&self, now_ms: i64) -> Result<(), StoreError>;
+
     /// Deletes a record. Returns whether there was one.
     fn delete_record(&self, kind: &str, tenant: &str, name: &str) -> Result<bool, StoreError>;
 

@@ -6,13 +6,11 @@ use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
 use strata_host::clock::{now_ms, stopwatch};
-use strata_host::storage::{ServerRecord, ServerRecords, StoreError};
+use strata_host::storage::{ServerRecords, StoreError};
 use tokio::sync::Mutex;
 
 use crate::problem::Problem;
 
-/// The kind of the record that is written.
-const KIND: &str = "ready";
 /// For how long the outcome of an attempt counts: whoever asks needs no token, and each attempt is a sync of the disk.
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -45,7 +43,7 @@ impl Readiness {
             let start = stopwatch();
             let recorded = places
                 .iter()
-                .try_for_each(|records| record(records.as_ref()));
+                .try_for_each(|records| records.check_recording(now_ms()));
             let outcome = recorded.map_err(to_problem);
             *last = Some(Attempt {
                 start,
@@ -60,15 +58,6 @@ impl Readiness {
         };
         attempt.await.unwrap_or_else(failed)
     }
-}
-
-/// Records that the server is ready, in place of what was recorded before.
-fn record(records: &dyn ServerRecords) -> Result<(), StoreError> {
-    records.put_record(&ServerRecord {
-        kind: KIND.into(),
-        text: now_ms().to_string(),
-        ..ServerRecord::default()
-    })
 }
 
 /// Returns why the server is not ready. Requests may have another status for the same reason.

@@ -26,6 +26,16 @@ pub(super) struct ChangeTerms {
     pub right: Option<RunRight>,
     pub durability: Durability,
     pub loss_check: LossCheck,
+    pub visibility: ChangeVisibility,
+}
+
+/// Whether a change ends the revision of the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChangeVisibility {
+    /// What was read before it may be outdated.
+    Seen,
+    /// Nobody reads what it changes, so that everything that was read before it is what the database has.
+    Unseen,
 }
 
 /// What became of a change.
@@ -62,6 +72,7 @@ impl Default for ChangeTerms {
             right: None,
             durability: Durability::Process,
             loss_check: LossCheck::None,
+            visibility: ChangeVisibility::Seen,
         }
     }
 }
@@ -70,9 +81,9 @@ impl ChangeTerms {
     /// Returns the terms of a change that concerns no lease and must not be lost.
     pub(super) fn durable() -> Self {
         Self {
-            right: None,
             durability: Durability::Full,
             loss_check: LossCheck::Change,
+            ..Self::default()
         }
     }
 }

@@ -157,6 +157,7 @@ impl RunWriter for QueuedWriter {
             right: Some(self.right()),
             durability,
             loss_check: LossCheck::of(&change),
+            ..ChangeTerms::default()
         };
         let changed = Arc::clone(&self.changed);
         let pending = self.database.begin(terms, move |conn| {

@@ -11,7 +11,7 @@ use strata_records::server_record::ServerRecord;
 use strata_records::server_records::ServerRecords;
 
 use super::super::rows::SqliteReader;
-use super::change::ChangeTerms;
+use super::change::{ChangeTerms, ChangeVisibility};
 use super::database::SharedDatabase;
 use super::runs::open_whole;
 use crate::schema::has_queue_tables;
@@ -169,6 +169,15 @@ impl ServerRecords for FileRecords {
     fn put_record(&self, record: &ServerRecord) -> Result<(), StoreError> {
         let record = record.clone();
         self.change(move |conn| replace(conn, &record))
+    }
+
+    fn check_recording(&self, now_ms: i64) -> Result<(), StoreError> {
+        let terms = ChangeTerms {
+            visibility: ChangeVisibility::Unseen,
+            ..ChangeTerms::durable()
+        };
+        let record = ServerRecord::of_check(now_ms);
+        self.change_with(terms, move |conn| replace(conn, &record))
     }
 
     fn delete_record(&self, kind: &str, tenant: &str, name: &str) -> Result<bool, StoreError> {

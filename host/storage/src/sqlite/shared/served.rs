@@ -206,8 +206,41 @@ pub(crate) fn watch_runs(url: &SqliteUrl) -> Result<RunChanges, StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use strata_base::process::wait::wait;
+    use strata_records::server_records::ServerRecords;
+
     use super::super::change::ChangeTerms;
+    use super::super::records::FileRecords;
     use super::*;
+
+    #[test]
+    fn to_find_out_whether_anything_can_be_recorded_ends_no_revision() {
+        let temp = tempfile::tempdir().unwrap();
+        let url = SqliteUrl {
+            file: temp.path().join("runs.db"),
+            run: None,
+        };
+        let database = SharedDatabase::open(&url.file, MissingDatabase::Create).unwrap();
+        let (records, revisions) = (FileRecords::new(url.clone()), revisions(&url).unwrap());
+        // The first use creates the tables.
+        records.check_recording(1).unwrap();
+        let before = revisions.current();
+        assert!(before.is_some());
+        records.check_recording(2).unwrap();
+        assert_eq!(revisions.current(), before);
+        // A change that is read ends it, also in the same transaction.
+        let terms = ChangeTerms::default();
+        let pending = database.begin(terms, |_| Ok(()));
+        records.check_recording(3).unwrap();
+        wait(pending.outcome()).unwrap();
+        let after = revisions.current();
+        assert!(after > before, "{before:?} {after:?}");
+        let found = database.change(terms, |conn| {
+            let sql = "SELECT text FROM server_record WHERE kind = 'ready'";
+            conn.query_row(sql, [], |row| row.get::<_, String>(0))
+        });
+        assert_eq!(found.unwrap().as_deref(), Some("3"));
+    }
 
     #[test]
     fn a_revision_ends_with_the_next_change_before_that_is_acknowledged() {

@@ -12,7 +12,7 @@ use super::super::error::sqlite_error;
 use super::super::lineage::update_lineage;
 use super::super::rows::lineages_behind;
 use super::super::write_connection::{TransactionError, WriteConnection};
-use super::change::{Change, ChangeOutcome};
+use super::change::{Change, ChangeOutcome, ChangeVisibility};
 use super::failure::repeat;
 use super::queue::{Queue, WriterEnd};
 
@@ -98,7 +98,11 @@ impl Writer {
         if let Err(error) = ready {
             return self.fail_all(batch, &error);
         }
-        let changing = self.queue.revision().begin_change();
+        let is_seen = |change: &Change| change.terms.visibility == ChangeVisibility::Seen;
+        let changing = batch
+            .iter()
+            .any(is_seen)
+            .then(|| self.queue.revision().begin_change());
         let result = self.connection.transact(|conn| {
             let outcomes: rusqlite::Result<Vec<ChangeOutcome>> =
                 batch.iter().map(|change| change.make(conn)).collect();
