@@ -196,6 +196,16 @@ pub enum StoreError {
         /// What is missing.
         what: String,
     },
+    /// The database is not where it was when this process opened it.
+    #[error(
+        "`{}` is not where it was when it was opened, or something else is there now, so nothing is read or written; put it \
+         back, or stop this process and start it again",
+        path.display()
+    )]
+    Displaced {
+        /// The database.
+        path: PathBuf,
+    },
     /// A fresh run would replace a team that is not finished.
     #[error("`{}` holds an unfinished team{}", path.display(), of_file(file.as_deref()))]
     Unfinished {

@@ -273,6 +273,9 @@ impl From<StoreError> for Problem {
             StoreError::Full { .. } => {
                 Self::unavailable("the storage has no space left for this").named("full")
             }
+            StoreError::Displaced { .. } => {
+                Self::unavailable("the storage is not where it was when the server was started")
+            }
             StoreError::InvalidUrl { what, .. } => Self::refused(what.clone()).named("name"),
             _ => Self::internal("the storage failed"),
         };

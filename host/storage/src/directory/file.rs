@@ -291,6 +291,37 @@ impl FileIdentity {
     }
 }
 
+/// The file that is open at a path, so that it is noticed when it is not there any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FilePlace {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl FilePlace {
+    /// Returns that of the file at a path now.
+    pub(crate) fn of(path: &Path) -> Result<Self, StoreError> {
+        let meta = std::fs::metadata(path).map_err(|e| StoreError::io(path, "open", e))?;
+        Ok(Self {
+            path: path.into(),
+            device: meta.dev(),
+            inode: meta.ino(),
+        })
+    }
+
+    /// Fails with `StoreError::Displaced` if the file is not there any more, or another one is.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        match std::fs::metadata(&self.path) {
+            Ok(meta) if (meta.dev(), meta.ino()) == (self.device, self.inode) => Ok(()),
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(StoreError::io(&self.path, "open", e)),
+            _ => Err(StoreError::Displaced {
+                path: self.path.clone(),
+            }),
+        }
+    }
+}
+
 /// The size of a database page.
 const SYNC_SAMPLE_BYTES: usize = 4096;
 /// The number of measurements. It is large enough for the median to ignore a few outliers.

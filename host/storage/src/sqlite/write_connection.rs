@@ -16,9 +16,10 @@ use super::wal_file::WalFile;
 use super::write::begin_log;
 use super::{prune, wal_checkpoint};
 use crate::directory::names::SideFile;
+use crate::file::{self, FilePlace};
 use crate::progress::ProgressFile;
 use crate::progress::check_complete;
-use crate::{file, schema};
+use crate::schema;
 
 /// A connection that changes a database.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(crate) struct WriteConnection {
     /// The log file, to sync it. It is opened at the first sync, which also syncs the directory.
     wal_file: Option<WalFile>,
     wal_mover: WalMover,
+    /// Where the file has to be.
+    place: FilePlace,
     /// The size at which the log is moved into the database, in pages.
     max_log_pages: u32,
 }
@@ -98,6 +101,7 @@ impl WriteConnection {
             reader,
             wal_file: None,
             wal_mover,
+            place: FilePlace::of(path)?,
             max_log_pages,
         })
     }
@@ -217,12 +221,18 @@ impl WriteConnection {
         prune::shrink(self.conn(), &self.wal_mover).map_err(|e| self.reader.rows.error("shrink", e))
     }
 
-    /// Fails if the directory is gone or not writable any more. SQLite would go on writing to open
-    /// files in it.
+    /// Fails if the directory is gone or not writable any more, or if the file is not in it any more. SQLite would go on
+    /// writing to the files that are open, wherever they are.
     pub(super) fn check_directory(&self) -> Result<(), StoreError> {
         let path = file::directory_of(self.path());
         rustix::fs::access(path, rustix::fs::Access::WRITE_OK)
-            .map_err(|e| StoreError::io(path, "write", e.into()))
+            .map_err(|e| StoreError::io(path, "write", e.into()))?;
+        self.place.check()
+    }
+
+    /// Returns where the file has to be.
+    pub(super) fn place(&self) -> &FilePlace {
+        &self.place
     }
 
     /// Returns how many pages the log has.

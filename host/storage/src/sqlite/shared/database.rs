@@ -21,7 +21,7 @@ use super::owner_note::remove_owner_notes;
 use super::queue::{LeasedRun, Queue};
 use super::writer::start_writer;
 use crate::directory::names::SideFile;
-use crate::file;
+use crate::file::{self, FilePlace};
 use crate::lock::StorageLock;
 use crate::owner_socket::note_in_lock;
 use crate::progress::WriteProgress;
@@ -35,8 +35,55 @@ const LOG_PAGES: u32 = 16_000;
 /// How many connections are kept that nobody reads with.
 const MAX_IDLE_READERS: usize = 8;
 
-/// The databases that are open in this process, by their paths.
-static OPEN: Mutex<BTreeMap<PathBuf, Weak<SharedDatabase>>> = Mutex::new(BTreeMap::new());
+/// The databases that are open in this process.
+static OPEN: Mutex<OpenDatabases> = Mutex::new(OpenDatabases {
+    databases: BTreeMap::new(),
+    names: BTreeMap::new(),
+});
+
+/// The databases that are open in this process, as long as somebody has a handle.
+struct OpenDatabases {
+    /// By their paths without links.
+    databases: BTreeMap<PathBuf, Weak<SharedDatabase>>,
+    /// Their paths without links, by those under which they were opened: after the directory of one was moved away, its
+    /// links cannot be resolved.
+    names: BTreeMap<PathBuf, PathBuf>,
+}
+
+impl OpenDatabases {
+    /// Returns the database at a path, if it is open. Fails with `StoreError::Displaced` if it is, and its file is not there
+    /// any more.
+    fn find(&self, path: &Path) -> Result<Option<Arc<SharedDatabase>>, StoreError> {
+        let find = |path: &PathBuf| self.databases.get(path).and_then(Weak::upgrade);
+        match canonical_path(path) {
+            Ok(path) => {
+                let found = find(&path);
+                if let Some(database) = &found {
+                    database.place.check()?;
+                }
+                Ok(found)
+            }
+            Err(StoreError::Absent { .. }) => {
+                let name = std::path::absolute(path).ok();
+                match name.and_then(|name| self.names.get(&name)).and_then(find) {
+                    Some(_) => Err(StoreError::Displaced { path: path.into() }),
+                    None => Ok(None),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn insert(&mut self, name: &Path, path: PathBuf, database: &Arc<SharedDatabase>) {
+        self.databases.retain(|_, other| other.strong_count() > 0);
+        self.databases
+            .insert(path.clone(), Arc::downgrade(database));
+        let databases = &self.databases;
+        self.names.retain(|_, path| databases.contains_key(path));
+        self.names
+            .extend(std::path::absolute(name).map(|name| (name, path)));
+    }
+}
 
 /// What happens if there is no database at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +98,8 @@ pub(super) enum MissingDatabase {
 #[derive(Debug)]
 pub(crate) struct SharedDatabase {
     path: Arc<Path>,
+    /// Where its file has to be.
+    place: FilePlace,
     queue: Arc<Queue>,
     /// `None` once it has ended.
     writer: Option<JoinHandle<()>>,
@@ -137,7 +186,7 @@ impl DatabaseHandle {
     }
 }
 
-fn open_databases() -> MutexGuard<'static, BTreeMap<PathBuf, Weak<SharedDatabase>>> {
+fn open_databases() -> MutexGuard<'static, OpenDatabases> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -160,18 +209,17 @@ impl SharedDatabase {
         path: &Path,
         missing: MissingDatabase,
     ) -> Result<DatabaseHandle, StoreError> {
+        let mut open = open_databases();
+        if let Some(database) = open.find(path)? {
+            return Ok(DatabaseHandle(Some(database)));
+        }
         let directory = file::directory_of(path);
         if missing == MissingDatabase::Create {
             std::fs::create_dir_all(directory).map_err(|e| StoreError::creating(directory, e))?;
         }
-        let path = canonical_path(path)?;
-        let mut open = open_databases();
-        if let Some(database) = open.get(&path).and_then(Weak::upgrade) {
-            return Ok(DatabaseHandle(Some(database)));
-        }
-        open.retain(|_, database| database.strong_count() > 0);
-        let database = Arc::new(Self::open_unshared(&path, missing)?);
-        open.insert(path, Arc::downgrade(&database));
+        let real_path = canonical_path(path)?;
+        let database = Arc::new(Self::open_unshared(&real_path, missing)?);
+        open.insert(path, real_path, &database);
         Ok(DatabaseHandle(Some(database)))
     }
 
@@ -185,14 +233,17 @@ impl SharedDatabase {
         Ok(database)
     }
 
-    /// Whether this process has the database at a path open to change it.
-    pub(super) fn is_open_here(path: &Path) -> bool {
-        let Ok(path) = canonical_path(path) else {
-            return false;
-        };
-        let open = open_databases();
-        open.get(&path)
-            .is_some_and(|database| database.strong_count() > 0)
+    /// Returns the database at a path, if this process has it open to change it. Fails with `StoreError::Displaced` if the
+    /// file that is open is not there any more.
+    fn find_open(path: &Path) -> Result<Option<DatabaseHandle>, StoreError> {
+        let found = open_databases().find(path)?;
+        Ok(found.map(|database| DatabaseHandle(Some(database))))
+    }
+
+    /// Whether this process has the database at a path open to change it. Fails with `StoreError::Displaced` if it does,
+    /// and the file is not there any more.
+    pub(super) fn is_open_here(path: &Path) -> Result<bool, StoreError> {
+        Ok(Self::find_open(path)?.is_some())
     }
 
     /// Opens a database that is not open in this process.
@@ -209,11 +260,13 @@ impl SharedDatabase {
             let image = DatabaseImage::without_runs(path)?;
             WriteConnection::create(path, &image, WHOLE_DATABASE, LOG_PAGES)?
         };
+        let place = connection.place().clone();
         let queue = Arc::new(Queue::new(path.to_path_buf()));
         let writer = start_writer(connection, Arc::clone(&queue))
             .map_err(|e| StoreError::io(path, "start a thread that writes to", e))?;
         let database = Self {
             path: path.into(),
+            place,
             queue,
             writer: Some(writer),
             is_reachable: OnceLock::new(),
@@ -275,11 +328,7 @@ impl SharedDatabase {
 
     /// Returns a connection that reads the database at a path, if this process has that open to change it.
     pub(super) fn shared_reader(path: &Path) -> Result<Option<SharedReader>, StoreError> {
-        let Ok(path) = canonical_path(path) else {
-            return Ok(None);
-        };
-        let open = open_databases().get(&path).and_then(Weak::upgrade);
-        let Some(database) = open.map(|open| DatabaseHandle(Some(open))) else {
+        let Some(database) = Self::find_open(path)? else {
             return Ok(None);
         };
         let idle = database.idle_readers().pop();
@@ -287,8 +336,8 @@ impl SharedDatabase {
             Some(reader) => reader,
             None => {
                 // It was checked when it was opened.
-                let rows = SqliteRows::open_beside_writer(path, WHOLE_DATABASE)?;
-                SqliteReader::from_rows(rows)
+                let path = database.path().to_path_buf();
+                SqliteReader::from_rows(SqliteRows::open_beside_writer(path, WHOLE_DATABASE)?)
             }
         };
         Ok(Some(SharedReader {
@@ -333,10 +382,7 @@ impl SharedDatabase {
     /// Returns what the worker of this process says about itself that takes the runs of the database at a path, and whether
     /// it is about to end.
     pub(super) fn claiming(path: &Path) -> Option<(WorkerProfile, bool)> {
-        let path = canonical_path(path).ok()?;
-        let database = open_databases().get(&path).and_then(Weak::upgrade);
-        // Dropping the last handle would take the same lock, so it is a handle of its own.
-        let database = DatabaseHandle(Some(database?));
+        let database = Self::find_open(path).ok().flatten()?;
         let worker = database.worker();
         let profile = worker.profile.clone()?;
         Some((profile, worker.is_draining))
@@ -344,14 +390,8 @@ impl SharedDatabase {
 
     /// Returns how many runs of the database at a path this process has leases of.
     pub(super) fn count_leases(path: &Path) -> usize {
-        let Ok(path) = canonical_path(path) else {
-            return 0;
-        };
-        let database = open_databases().get(&path).and_then(Weak::upgrade);
-        database.map_or(0, |database| {
-            let database = DatabaseHandle(Some(database));
-            database.queue.leases()
-        })
+        let database = Self::find_open(path).ok().flatten();
+        database.map_or(0, |database| database.queue.leases())
     }
 
     /// Has `notified` fire when runs may have become due.

@@ -43,7 +43,7 @@ pub(super) struct Holder {
 impl Holder {
     /// Returns the process that has the database of a URL open, if it is another one and listens.
     pub(super) fn find(url: &SqliteUrl) -> Result<Option<Self>, StoreError> {
-        if SharedDatabase::is_open_here(&url.file) {
+        if SharedDatabase::is_open_here(&url.file)? {
             return Ok(None);
         }
         let process = lock_holder(&SideFile::Lock.beside(&url.file))?;

@@ -58,7 +58,7 @@ pub(crate) fn holder(url: &SqliteUrl) -> Result<LockHolder, StoreError> {
 /// Returns whether another process has the database of a URL open to change it.
 pub(super) fn is_open_elsewhere(url: &SqliteUrl) -> Result<bool, StoreError> {
     let process = lock_holder(&SideFile::Lock.beside(&url.file))?;
-    Ok(process != LockHolder::Nobody && !SharedDatabase::is_open_here(&url.file))
+    Ok(process != LockHolder::Nobody && !SharedDatabase::is_open_here(&url.file)?)
 }
 
 /// Starts to answer requests to the owner of a run, which is this process, under a lease with this epoch.

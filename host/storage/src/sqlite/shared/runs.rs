@@ -34,7 +34,7 @@ const MAX_FORMER_RUNS: u32 = 100_000;
 /// Opens the database of a URL for reading what all runs have together; `None` if there is none.
 pub(super) fn open_whole(url: &SqliteUrl) -> Result<Option<SqliteReader>, StoreError> {
     file::require_regular(database_files(&url.file))?;
-    if SharedDatabase::is_open_here(&url.file) {
+    if SharedDatabase::is_open_here(&url.file)? {
         // It was checked when it was opened.
         let rows = SqliteRows::open_beside_writer(url.file.clone(), WHOLE_DATABASE)?;
         return Ok(Some(SqliteReader::from_rows(rows)));

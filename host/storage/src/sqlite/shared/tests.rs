@@ -1,6 +1,8 @@
 //! What runs in one database file have in common: its files, its writer, and what happens to all of them
 //! when one of them, or the disk, fails.
 
+mod displaced;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
