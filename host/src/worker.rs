@@ -38,6 +38,9 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How often it looks for runs whose secrets no worker has, which somebody has to refuse.
 const REFUSE_INTERVAL: Duration = Duration::from_secs(5);
 
+/// How long runs may take to stop if nothing that they do can be recorded.
+const STOP_TIME_AFTER_FAILURE: Duration = Duration::from_secs(10);
+
 /// How long the runs of a worker keep the answers that they have while their database is away, unless it is told
 /// otherwise. What was paid for is stored when the database returns.
 pub const WORKER_PATIENCE: Duration = Duration::from_secs(600);
@@ -159,7 +162,8 @@ pub type ReportWork = Arc<dyn Fn(WorkerReport<'_>) + Send + Sync>;
 ///
 /// # Errors
 /// Fails if a database refuses the worker. While one cannot be reached, the worker waits for it. Fails
-/// with `StoreError::Restored` if one was restored in the meantime.
+/// with `StoreError::Restored` if one was restored in the meantime, and with `StoreError::WriteFailed` if it is not known
+/// any more what the disk has of a file: its runs are continued by the process that opens it again.
 pub async fn work(
     settings: WorkerSettings,
     stop: StopSignal,
@@ -201,7 +205,14 @@ pub async fn work_with_metrics(
         return Ok(());
     }
     let ended = worker.work_until_stopped(&mut stop, &notified).await;
-    worker.drain().await;
+    match &ended {
+        // Nothing that runs do now can be recorded.
+        Err(StoreError::WriteFailed { .. }) => {
+            let stopped = worker.drain(Duration::ZERO);
+            let _ = tokio::time::timeout(STOP_TIME_AFTER_FAILURE, stopped).await;
+        }
+        _ => worker.drain(worker.settings.drain).await,
+    }
     for attached in &mut worker.attached {
         if let Some(mailbox) = attached.mailbox.take() {
             mailbox.close().await;
@@ -306,7 +317,7 @@ impl Worker {
         Ok(true)
     }
 
-    /// Takes runs and runs them. Fails if a database was restored in the meantime.
+    /// Takes runs and runs them. Fails if a database was restored in the meantime, or cannot be written any more.
     async fn work_until_stopped(
         &mut self,
         stop: &mut StopSignal,
@@ -329,14 +340,13 @@ impl Worker {
         }
     }
 
-    /// Waits until all runs have ended, and stops those that take too long.
-    async fn drain(&mut self) {
+    /// Waits until all runs have ended, and stops those that have not after a time.
+    async fn drain(&mut self, time: Duration) {
         for attached in &mut self.attached {
             // If it is not told, it waits for this worker until the end of this process.
             let _ = attached.registration.stop_claiming();
         }
         self.metrics.set_draining();
-        let time = self.settings.drain;
         if !time.is_zero() && !self.runs.is_empty() {
             (self.report)(WorkerReport::Draining(self.runs.len()));
         }
@@ -374,7 +384,9 @@ impl Worker {
                     });
                 }
             }
-            Err(error @ StoreError::Restored { .. }) => return Err(error),
+            Err(error @ (StoreError::Restored { .. } | StoreError::WriteFailed { .. })) => {
+                return Err(error);
+            }
             Err(error) if self.attached[n].is_available => {
                 let database = &self.settings.databases[n];
                 (self.report)(WorkerReport::Unavailable(database, &error));

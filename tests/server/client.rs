@@ -15,7 +15,7 @@ use strata_host::blob::digest_of;
 
 use crate::observing::free_port;
 use crate::postgres_server::create_database;
-use crate::process::{Process, Signal};
+use crate::process::{Ended, Process, Signal};
 use crate::workspace::Workspace;
 
 /// How often something is looked for, and how often at most.
@@ -209,9 +209,14 @@ impl TestServer {
         Self::begin(Rc::new(place), "served", more.collect(), &[])
     }
 
-    /// Starts a server in a workspace, with something more in its environment.
-    pub fn start_with(place: Workspace, environment: &[(&'static str, PathBuf)]) -> Self {
-        Self::begin(Rc::new(place), "served", Vec::new(), environment)
+    /// Starts a server in a workspace, with further arguments and something more in its environment.
+    pub fn start_with(
+        place: Workspace,
+        more: &[&str],
+        environment: &[(&'static str, PathBuf)],
+    ) -> Self {
+        let more = more.iter().map(|one| (*one).to_owned());
+        Self::begin(Rc::new(place), "served", more.collect(), environment)
     }
 
     /// Starts another server in the same workspace, with a directory of its own.
@@ -265,21 +270,40 @@ impl TestServer {
         self.start_again();
     }
 
+    /// Waits until the server ends by itself.
+    pub fn wait_for_end(&self) -> Ended {
+        self.process.borrow_mut().take().unwrap().end()
+    }
+
     /// Starts the server after it has ended, at the same port.
     pub fn start_again(&mut self) {
+        let mut process = self.spawn();
+        for _ in 0..MAX_LOOKS {
+            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
+                *self.process.borrow_mut() = Some(process);
+                return;
+            }
+            if !process.is_running() {
+                panic!("the server has ended: {:?}", process.end());
+            }
+            sleep(INTERVAL);
+        }
+        panic!("the server does not listen: {:?}", process.kill());
+    }
+
+    /// Starts the server after it has ended, which ends by itself again.
+    pub fn start_in_vain(&self) -> Ended {
+        self.spawn().end()
+    }
+
+    fn spawn(&self) -> Process {
         let listen = format!("127.0.0.1:{}", self.port);
         let mut args = vec!["serve", "--storage", &self.storage, "--listen", &listen];
         args.extend(["--host", "strata.test"]);
         args.extend(self.more.iter().map(String::as_str));
         let mut command = self.place.command(&args);
         command.envs(self.environment.iter().cloned());
-        *self.process.borrow_mut() = Some(Process::spawn(command));
-        for _ in 0..MAX_LOOKS {
-            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
-                return;
-            }
-            sleep(INTERVAL);
-        }
+        Process::spawn(command)
     }
 
     /// Returns what sends requests to it, also from another thread.
@@ -297,13 +321,13 @@ impl TestServer {
 
     /// Uploads the team, and returns the digest of its bundle.
     pub fn bundle(&self, token: &str) -> String {
-        let mut files = serde_json::Map::new();
-        for name in ["team.toml", "probe.wasm"] {
-            files.insert(
-                name.into(),
-                json!(self.upload(token, &self.place.read(name))),
-            );
-        }
+        self.bundle_of(token, &self.place.read("team.toml"))
+    }
+
+    /// Uploads a team, and returns the digest of its bundle.
+    pub fn bundle_of(&self, token: &str, team: &[u8]) -> String {
+        let probe = self.upload(token, &self.place.read("probe.wasm"));
+        let files = json!({ "team.toml": self.upload(token, team), "probe.wasm": probe });
         let made = self.post(token, "/v1/bundles", &json!({ "files": files }));
         assert_eq!(made.status, 201, "{made:?}");
         made.json()["digest"].as_str().unwrap().to_owned()

@@ -1,5 +1,5 @@
-//! A server that cannot record anything because its disk is full or fails: it says so, goes on with what it can do, and
-//! with everything once it can record again.
+//! A server that cannot record anything because its disk is full or fails: it says so. While the disk is full, it goes on
+//! with what it can do, and with everything once there is space; if the disk fails, it ends.
 //! Where no small disk can be mounted, the test is skipped, and says so.
 
 use std::path::{Path, PathBuf};
@@ -162,30 +162,75 @@ static FAILING_SYNC: LazyLock<PathBuf> = LazyLock::new(|| {
     library
 });
 
-#[test]
-fn a_server_whose_disk_fails_is_not_ready_until_it_is_started_again() {
+/// A team that is at work for longer than a test.
+const BUSY: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "t"
+idea = "go"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "p"
+component = "probe.wasm"
+config = { steps = [{ sleep = "10m" }] }
+limits = { timeout = "20m" }
+"#;
+
+/// Starts a server whose syncs fail as long as a file exists, and returns the path of that.
+fn start_on_failing_disk(more: &[&str]) -> (TestServer, PathBuf) {
     let place = Workspace::with(TEAM);
     let broken = place.path("broken");
     let environment = [
         ("LD_PRELOAD", FAILING_SYNC.clone()),
         ("STRATA_TEST_FAILING_SYNC", broken.clone()),
     ];
-    let mut server = TestServer::start_with(place, &environment);
-    server.submit(&server.token, json!({ "name": "one" }));
+    (TestServer::start_with(place, more, &environment), broken)
+}
+
+/// Has the disk fail while something is recorded, and fails unless the server ends because of that.
+fn fail(server: &TestServer, broken: &Path) {
     assert_eq!(server.get("", "/ready").status, 200);
-    std::fs::write(&broken, "").unwrap();
-    let refused = until_not_ready(&server);
+    std::fs::write(broken, "").unwrap();
+    let token = json!({ "name": "eve", "rights": ["view"] });
+    let refused = server.post(&server.token, "/v1/tokens", &token);
     assert_eq!(refused.status, 503, "{refused:?}");
     assert!(refused.headers.contains("retry-after"), "{refused:?}");
-    std::fs::remove_file(&broken).unwrap();
-    // What the disk has is not known any more.
-    sleep(2 * INTERVAL);
-    assert_eq!(until_not_ready(&server).status, 503);
-    assert_eq!(server.get(&server.token, "/v1/runs/one").status, 200);
-    server.restart();
-    server.until("", "/ready", |_| true);
+    for ended in [server.wait_for_end(), server.start_in_vain()] {
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        let error = &ended.stderr;
+        let what = "it is not known any more what the disk has of";
+        assert!(error.contains(what) && error.contains("runs.db"), "{error}");
+    }
+    std::fs::remove_file(broken).unwrap();
+}
+
+#[test]
+fn a_server_whose_disk_fails_ends_and_the_next_one_goes_on_with_what_the_disk_has() {
+    let (mut server, broken) = start_on_failing_disk(&[]);
+    server.submit(&server.token, json!({ "name": "one" }));
+    let busy = server.bundle_of(&server.token, BUSY.as_bytes());
+    server.submit(&server.token, json!({ "name": "busy", "bundle": busy }));
     let path = "/v1/runs/one";
+    server.until(&server.token, path, |run| run["status"] == "waiting");
+    let is_at_work = |run: &Value| run["at_work"] == json!(["A"]);
+    server.until(&server.token, "/v1/runs/busy", is_at_work);
+    fail(&server, &broken);
+    server.start_again();
+    server.until("", "/ready", |_| true);
     server.until(&server.token, path, |run| run["status"] == "waiting");
     answer(&server, "one");
     server.until(&server.token, path, |run| run["state"] == "ended");
+    server.until(&server.token, "/v1/runs/busy", is_at_work);
+}
+
+#[test]
+fn a_server_that_runs_nothing_ends_as_well_when_its_disk_fails() {
+    let (mut server, broken) = start_on_failing_disk(&["--no-work"]);
+    server.submit(&server.token, json!({ "name": "one" }));
+    fail(&server, &broken);
+    server.start_again();
+    let run = server.get(&server.token, "/v1/runs/one").json();
+    assert_eq!(run["state"], "queued");
 }

@@ -185,7 +185,7 @@ impl From<StoreError> for CommandFailure {
             StoreError::Full { .. } | StoreError::Io { .. } | StoreError::Database { .. } => 1,
             StoreError::Permission { .. } | StoreError::Corrupt { .. } => 1,
             StoreError::Unreachable { .. } | StoreError::RolledBack { .. } => 1,
-            StoreError::Displaced { .. } => 1,
+            StoreError::WriteFailed { .. } | StoreError::Displaced { .. } => 1,
             _ => 2,
         };
         let hint = match &error {

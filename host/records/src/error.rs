@@ -206,6 +206,19 @@ pub enum StoreError {
         /// The database.
         path: PathBuf,
     },
+    /// A write to the database failed so that nobody knows what the disk has of it. The kernel may have dropped what it
+    /// could not write, so a sync that succeeds afterwards says nothing.
+    #[error(
+        "it is not known any more what the disk has of `{}`: {what}; this is found out when it is opened again, and nothing \
+         is written before that",
+        path.display()
+    )]
+    WriteFailed {
+        /// The database.
+        path: PathBuf,
+        /// What happened.
+        what: String,
+    },
     /// A fresh run would replace a team that is not finished.
     #[error("`{}` holds an unfinished team{}", path.display(), of_file(file.as_deref()))]
     Unfinished {
@@ -469,6 +482,14 @@ impl StoreError {
     /// Whether a database refused a change because it is in an earlier state than it was.
     pub fn is_behind(&self) -> bool {
         matches!(self, Self::Lost { .. } | Self::RolledBack { .. })
+    }
+
+    /// Returns the error that it is not known any more what the disk has of a database, because a write failed.
+    pub fn write_failed(path: &Path, what: impl ToString) -> Self {
+        Self::WriteFailed {
+            path: path.to_path_buf(),
+            what: what.to_string(),
+        }
     }
 
     /// Returns the error that a database has less than it had acknowledged.

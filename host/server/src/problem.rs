@@ -273,6 +273,9 @@ impl From<StoreError> for Problem {
             StoreError::Full { .. } => {
                 Self::unavailable("the storage has no space left for this").named("full")
             }
+            StoreError::WriteFailed { .. } => Self::unavailable(
+                "the disk failed, so it is not known whether this was recorded; the server ends",
+            ),
             StoreError::Displaced { .. } => {
                 Self::unavailable("the storage is not where it was when the server was started")
             }

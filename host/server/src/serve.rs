@@ -32,7 +32,8 @@ use crate::tokens::{TokenRegistry, new_token_text};
 /// The file in a storage directory with all runs, and the one with its token.
 const RUNS_FILE: &str = "runs.db";
 const TOKEN_FILE: &str = "token";
-/// How often it is looked whether a database that is away at the beginning has come back.
+/// How often it is looked whether a database that is away at the beginning has come back, and without a worker, whether
+/// one cannot be written any more.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How often records are deleted that do not count any more.
 const CLEANING_INTERVAL: Duration = Duration::from_secs(600);
@@ -134,7 +135,7 @@ pub fn database_in(storage: &Path) -> RunDatabase {
 ///
 /// # Errors
 /// Fails if it cannot listen, or the storage cannot be used. Fails with `StoreError::Locked` if another process serves
-/// the same file.
+/// the same file, and with `StoreError::WriteFailed` once it is not known any more what the disk has of a file.
 pub async fn serve(
     settings: ServeSettings,
     mut stop: StopSignal,
@@ -281,7 +282,7 @@ impl OpenServer {
     async fn work_until_stopped(
         &self,
         settings: ServeSettings,
-        mut stop: StopSignal,
+        stop: StopSignal,
         report: ReportWork,
     ) -> Result<(), StoreError> {
         let server = &self.server;
@@ -309,16 +310,33 @@ impl OpenServer {
                 };
                 work_on_a_thread(worker, stop, report, Arc::clone(&server.metrics)).await
             }
-            None => {
-                let _ = stop.wait_for(|stop| *stop).await;
-                Ok(())
-            }
+            None => wait_until_stopped(server, stop).await,
         };
         server.phase.send_replace(ServerPhase::Draining);
         // Those that wait for runs learn that these go on later.
         let _ = tokio::time::timeout(LAST_CALLS_TIME, self.mcp.close()).await;
         drained.abort();
         worked
+    }
+}
+
+/// Waits until it is told to stop. Fails with `StoreError::WriteFailed` if a database cannot be written any more.
+async fn wait_until_stopped(server: &Arc<Server>, mut stop: StopSignal) -> Result<(), StoreError> {
+    loop {
+        tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => return Ok(()),
+            () = tokio::time::sleep(LOOK_INTERVAL) => {}
+        }
+        let server = Arc::clone(server);
+        let look = move || {
+            server
+                .databases
+                .all()
+                .try_for_each(RunDatabase::check_writable)
+        };
+        if let Ok(written) = tokio::task::spawn_blocking(look).await {
+            written?;
+        }
     }
 }
 

@@ -127,6 +127,12 @@ impl RunDatabase {
         self.backend().prepare()
     }
 
+    /// Fails with `StoreError::WriteFailed` if this process has it open and it is not known any more what the disk has of
+    /// it, so that nothing is written before it is opened again.
+    pub fn check_writable(&self) -> Result<(), StoreError> {
+        self.backend().check_writable()
+    }
+
     /// Says whether runs may be added.
     pub fn set_intake(&self, intake: Intake) -> Result<(), StoreError> {
         self.backend().set_intake(intake)

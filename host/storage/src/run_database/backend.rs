@@ -27,6 +27,10 @@ pub(super) trait DatabaseBackend {
 
     fn prepare(&self) -> Result<DatabaseSettings, StoreError>;
 
+    fn check_writable(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     fn set_intake(&self, intake: Intake) -> Result<(), StoreError>;
 
     fn caps(&self) -> Result<Vec<CapState>, StoreError>;

@@ -34,6 +34,10 @@ impl DatabaseBackend for SqliteUrl {
         shared::prepare(self)
     }
 
+    fn check_writable(&self) -> Result<(), StoreError> {
+        shared::check_writable(self)
+    }
+
     fn set_intake(&self, intake: Intake) -> Result<(), StoreError> {
         shared::set_intake(self, intake)
     }

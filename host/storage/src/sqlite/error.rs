@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 use strata_records::error::StoreError;
 
 /// What an error of SQLite means.
@@ -59,6 +59,16 @@ pub(crate) fn sqlite_error(
     }
 }
 
+/// Returns the error if SQLite could not sync a file: then it is not known what the disk has of it, whatever a later sync
+/// says.
+pub(crate) fn failed_sync(path: &Path, source: &rusqlite::Error) -> Option<StoreError> {
+    let code = source.sqlite_error()?.extended_code;
+    let syncs = [ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_IOERR_DIR_FSYNC];
+    syncs
+        .contains(&code)
+        .then(|| StoreError::write_failed(path, source))
+}
+
 /// Why a file cannot be opened, or none be made beside it.
 fn cannot_open(path: &Path) -> Option<io::Error> {
     match std::fs::File::open(path) {
@@ -67,5 +77,25 @@ fn cannot_open(path: &Path) -> Option<io::Error> {
             let above = path.parent().filter(|above| !above.as_os_str().is_empty());
             tempfile::tempfile_in(above.unwrap_or(Path::new("."))).err()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_sync_that_failed_leaves_open_what_the_disk_has() {
+        let check = |code: i32, expected: bool| {
+            let source = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+            let failed = failed_sync(Path::new("x"), &source);
+            let is_failed = matches!(failed, Some(StoreError::WriteFailed { .. }));
+            assert_eq!(is_failed, expected, "{code}");
+        };
+        check(ffi::SQLITE_IOERR_FSYNC, true);
+        check(ffi::SQLITE_IOERR_DIR_FSYNC, true);
+        check(ffi::SQLITE_IOERR_WRITE, false);
+        check(ffi::SQLITE_FULL, false);
+        check(ffi::SQLITE_BUSY, false);
     }
 }

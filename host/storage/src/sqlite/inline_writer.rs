@@ -21,6 +21,7 @@ use strata_records::run_writer::{RunWriter, ShownState, Writing};
 use strata_records::stored_lease::StoredLease;
 
 use super::create::DatabaseImage;
+use super::error::failed_sync;
 use super::lineage::SqliteRow;
 use super::lineage::stored_epoch;
 use super::prune::file_bytes;
@@ -178,16 +179,19 @@ impl InlineWriter {
         }
     }
 
-    /// Moves the log into the database if it is long. The row of the lineage has to be written.
-    fn move_log_if_due(&self) {
+    /// Moves the log into the database if it is long. The row of the lineage has to be written. Fails if it is not known
+    /// any more what the disk has.
+    fn move_log_if_due(&self) -> Result<(), StoreError> {
         let moved = match self.connection.is_move_due() {
             Ok(true) => self.connection.move_log(),
             other => other.map(drop),
         };
-        if let Err(error) = moved {
-            // What was committed is safe in the log. The next write of the row tries again.
-            tracing::debug!("the log stays as long as it is: {error}");
-        }
+        let Err(error) = moved else {
+            return Ok(());
+        };
+        // Otherwise, what was committed is safe in the log. The next write of the row tries again.
+        tracing::debug!("the log stays as long as it is: {error}");
+        failed_sync(self.connection.path(), &error).map_or(Ok(()), Err)
     }
 }
 
@@ -233,7 +237,7 @@ impl RunWriter for InlineWriter {
             progress.flush();
         }
         if change.writes_row() {
-            self.move_log_if_due();
+            self.move_log_if_due()?;
         }
         Ok(Writing::Committed(written))
     }

@@ -60,7 +60,7 @@ pub(crate) use runs::{
 };
 pub use serve_requests::{HolderMailbox, UnownedRunHandler};
 pub(crate) use served::{find_served, list_served, revisions, watch_runs};
-pub(crate) use settings::fence;
+pub(crate) use settings::{check_writable, fence};
 pub(crate) use submit::FileRun;
 pub(crate) use through_holder::{
     HeldByHolder, change_cap, change_submission, delete_run, drain_worker, insert_copy,

@@ -16,6 +16,7 @@ use rusqlite::{Connection, ErrorCode};
 use strata_records::error::StoreError;
 use strata_records::lineage::StoredLineage;
 
+use super::error::failed_sync;
 use super::lineage::update_lineage;
 use super::rows::{SqliteReader, lineages_of_others};
 use super::wal_file::max_bytes;
@@ -173,7 +174,8 @@ fn checkpoint(conn: &Connection, how: WalMove) -> rusqlite::Result<bool> {
 }
 
 /// Called before each change. At the first one, it makes sure that the loss of the log would be
-/// noticed. `current` is a lineage of the run that `reader` reads, whose newest events its owner knows.
+/// noticed. `current` is a lineage of the run that `reader` reads, whose newest events its owner knows. Fails with
+/// `StoreError::WriteFailed` if it is not known any more what the disk has.
 pub(super) fn ensure_log_started(
     reader: &SqliteReader,
     mover: &WalMover,
@@ -202,9 +204,12 @@ pub(super) fn ensure_log_started(
     let outcome = update_rows().and_then(|()| mover.move_log(conn, WalMove::Wait));
     conn.pragma_update(None, "synchronous", SYNCHRONOUS)
         .map_err(fail)?;
-    if outcome.map_err(fail)? {
+    let path = &reader.rows.path;
+    let moved = outcome.map_err(|e| failed_sync(path, &e).unwrap_or_else(|| fail(e)))?;
+    if moved {
         if is_new {
-            schema::sync_database(&reader.rows.path)?;
+            // The next change does not come here again.
+            schema::sync_database(path).map_err(|e| StoreError::write_failed(path, e))?;
         }
         progress.mark_synced();
         progress.flush();

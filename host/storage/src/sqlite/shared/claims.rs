@@ -171,8 +171,9 @@ impl FileWorker {
         Ok(claimed.into_iter().map(to_claim).collect())
     }
 
-    /// Makes runs available whose time has come.
+    /// Makes runs available whose time has come. Fails with `StoreError::WriteFailed` if nothing can be written any more.
     pub(crate) fn tend(&mut self) -> Result<Tended, StoreError> {
+        self.database.check_writable()?;
         let conn = &self.reader.rows.conn;
         let exists = |sql: &str, now: i64| -> rusqlite::Result<bool> {
             conn.prepare_cached(sql)?.query_row([now], |row| row.get(0))

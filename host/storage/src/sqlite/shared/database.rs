@@ -295,6 +295,20 @@ impl SharedDatabase {
         &self.path
     }
 
+    /// Fails with `StoreError::WriteFailed` if nothing can be written any more before it is opened again.
+    pub(super) fn check_writable(&self) -> Result<(), StoreError> {
+        self.queue.failure().map_or(Ok(()), Err)
+    }
+
+    /// Returns what `check_writable` does for the database at a path, if this process has that open to change it.
+    pub(super) fn check_open_writable(path: &Path) -> Result<(), StoreError> {
+        match Self::find_open(path) {
+            Ok(Some(database)) => database.check_writable(),
+            // One that was moved away can be put back.
+            Ok(None) | Err(_) => Ok(()),
+        }
+    }
+
     /// Notes that a lease of a run is taken; returns `None` if this process has one.
     pub(super) fn lease_run(&self, run: i64) -> Option<LeasedRun> {
         self.queue.lease(run)

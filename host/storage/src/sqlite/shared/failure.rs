@@ -37,6 +37,7 @@ pub(super) fn repeat(error: &StoreError, path: &Path) -> StoreError {
             inodes: *inodes,
             needed: *needed,
         },
+        StoreError::WriteFailed { path, what } => StoreError::write_failed(path, what),
         StoreError::Displaced { path } => StoreError::Displaced { path: path.clone() },
         StoreError::Corrupt { path, what } => StoreError::corrupt(path, what),
         StoreError::Lost { path, what } => StoreError::lost(path, what),

@@ -189,7 +189,7 @@ pub(super) struct WriterEnd(pub Arc<Queue>);
 impl Drop for WriterEnd {
     fn drop(&mut self) {
         let mut state = self.0.lock();
-        let failure = StoreError::io(&self.0.path, "write", writer_ended());
+        let failure = StoreError::write_failed(&self.0.path, writer_ended());
         state.failure.get_or_insert(failure);
         // Dropping them answers those who wait for them.
         let left = std::mem::take(&mut state.changes);

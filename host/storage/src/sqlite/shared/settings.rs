@@ -41,6 +41,11 @@ pub(super) fn read_settings(database: &SharedDatabase) -> Result<DatabaseSetting
     })
 }
 
+/// Fails with `StoreError::WriteFailed` if this process has the database open and can write nothing to it any more.
+pub(crate) fn check_writable(url: &SqliteUrl) -> Result<(), StoreError> {
+    SharedDatabase::check_open_writable(&url.file)
+}
+
 fn read_note(conn: &Connection, name: &str) -> rusqlite::Result<Option<String>> {
     let sql = "SELECT text FROM note WHERE run = 0 AND name = ?1";
     conn.query_row(sql, [name], |row| row.get(0)).optional()

@@ -8,7 +8,7 @@ use strata_base::files::durability::Durability;
 use strata_records::error::StoreError;
 use strata_records::lineage::StoredLineage;
 
-use super::super::error::sqlite_error;
+use super::super::error::{failed_sync, sqlite_error};
 use super::super::lineage::update_lineage;
 use super::super::rows::lineages_behind;
 use super::super::write_connection::{TransactionError, WriteConnection};
@@ -66,8 +66,9 @@ impl Writer {
             matches!(outcome, Ok(ChangeOutcome::Made))
                 && change.terms.durability == Durability::Full
         });
-        if has_full && let Err(failure) = self.connection.sync_log() {
+        if has_full && let Err(error) = self.connection.sync_log() {
             // What the disk has is not known any more, so nobody may rely on it.
+            let failure = StoreError::write_failed(self.connection.path(), error);
             outcomes = self.fail_all(&batch, &failure);
             self.queue.fail(failure);
         }
@@ -96,7 +97,11 @@ impl Writer {
         };
         let ready = ready.and_then(|()| self.connection.ensure_log_started(None));
         if let Err(error) = ready {
-            return self.fail_all(batch, &error);
+            let outcomes = self.fail_all(batch, &error);
+            if matches!(error, StoreError::WriteFailed { .. }) {
+                self.queue.fail(error);
+            }
+            return outcomes;
         }
         let is_seen = |change: &Change| change.terms.visibility == ChangeVisibility::Seen;
         let changing = batch
@@ -126,7 +131,7 @@ impl Writer {
                 self.fail_all(batch, &sqlite_error(path, "write", source))
             }
             Err(TransactionError::Commit(source)) => {
-                let failure = sqlite_error(path, "write", source);
+                let failure = StoreError::write_failed(path, sqlite_error(path, "write", source));
                 let outcomes = self.fail_all(batch, &failure);
                 self.queue.fail(failure);
                 outcomes
@@ -167,7 +172,10 @@ impl Writer {
         }
         self.write_rows();
         if let Err(error) = is_due.and_then(|_| self.connection.move_log()) {
-            // What was committed is safe in the log.
+            // Otherwise, what was committed is safe in the log.
+            if let Some(failure) = failed_sync(self.connection.path(), &error) {
+                self.queue.fail(failure);
+            }
             tracing::warn!("the log stays as long as it is: {error}");
         }
     }
