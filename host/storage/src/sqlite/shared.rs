@@ -34,6 +34,7 @@ mod records;
 mod runs;
 mod serve_requests;
 mod served;
+mod served_query;
 mod settings;
 pub(super) mod submission_row;
 mod submit;

@@ -41,6 +41,9 @@ pub(super) const QUEUE_TABLES: &str = "
     ) STRICT;
     CREATE INDEX submission_order ON submission (tenant, created_ms, code);
     CREATE INDEX submission_schedule ON submission (schedule, scheduled_ms);
+    CREATE INDEX submission_status ON submission (tenant, status, created_ms, code);
+    CREATE INDEX submission_unbegun ON submission (tenant, created_ms, code) WHERE started = '';
+    CREATE INDEX submission_asking ON submission (tenant, created_ms, code) WHERE status IS NULL OR requests > 0;
 
     -- The files that were submitted, each once, and which run has them at which path.
     CREATE TABLE file (

@@ -1,6 +1,6 @@
 //! The runs of a server in a database file.
 
-use rusqlite::{Connection, Row, ToSql, params};
+use rusqlite::{Connection, Row, params, params_from_iter};
 use strata_records::error::StoreError;
 use strata_records::listing::{ListedOwner, QueuedRun, RunListing};
 use strata_records::served::{RunChanges, ServedFilter, ServedKey, ServedRun};
@@ -9,6 +9,7 @@ use super::super::rows::SqliteReader;
 use super::database::{MissingDatabase, SharedDatabase};
 use super::owner_note::OWNER_NOTE;
 use super::runs::open_whole;
+use super::served_query::ServedQuery;
 use super::submission_row::{COLUMN_COUNT, COLUMNS, LATER, SubmissionRow};
 use crate::LockHolder;
 use crate::directory::names::SideFile;
@@ -16,9 +17,6 @@ use crate::lock::{held_since_ms, lock_holder};
 use crate::revision::DatabaseRevisions;
 use crate::schema::has_queue_tables;
 use crate::sqlite_url::SqliteUrl;
-
-/// From how many tenants runs are merged at most.
-const MAX_MERGED_TENANTS: usize = 64;
 
 /// Passes the database of a URL to `read`, with the process that may work on its runs. Returns the default if there is no
 /// database.
@@ -109,16 +107,9 @@ pub(crate) fn list_served(
             Some(tenant) => vec![tenant.clone()],
             None => list_tenants(conn)?,
         };
-        let mut statement = conn.prepare_cached(&newest_first(tenants.len()))?;
-        let (before_ms, before_code) = match &filter.after {
-            Some(after) => (after.created_ms, after.id.as_str()),
-            None => (i64::MAX, ""),
-        };
-        let mut values: Vec<&dyn ToSql> = vec![&OWNER_NOTE, &before_ms, &before_code];
-        if tenants.len() <= MAX_MERGED_TENANTS {
-            values.extend(tenants.iter().map(|tenant| tenant as &dyn ToSql));
-        }
-        let mut rows = statement.query(&values[..])?;
+        let ServedQuery { sql, values } = ServedQuery::new(conn, filter, &tenants)?;
+        let mut statement = conn.prepare_cached(&sql)?;
+        let mut rows = statement.query(params_from_iter(values))?;
         let mut found = Vec::new();
         while found.len() < limit
             && let Some(row) = rows.next()?
@@ -142,28 +133,6 @@ fn list_tenants(conn: &Connection) -> rusqlite::Result<Vec<String>> {
                SELECT tenant FROM found WHERE tenant IS NOT NULL";
     let mut statement = conn.prepare_cached(sql)?;
     statement.query_map([], |row| row.get(0))?.collect()
-}
-
-/// Returns the statement that reads the runs of some tenants, the newest first, which are older than a position. The runs
-/// of each tenant are read in their order from an index, and merged, so that a page of a list is read without the rest of
-/// it. With more tenants than can be merged, all runs are read and sorted.
-fn newest_first(tenants: usize) -> String {
-    let of_tenant = |condition: String| {
-        format!(
-            "SELECT {COLUMNS}, r.name, w.text IS NOT NULL \
-             FROM submission s JOIN run r ON r.id = s.run \
-                  LEFT JOIN note w ON w.run = s.run AND w.name = ?1 \
-             WHERE {condition} (s.created_ms, s.code) < (?2, ?3)"
-        )
-    };
-    let parts = match tenants {
-        1..=MAX_MERGED_TENANTS => (0..tenants)
-            .map(|n| of_tenant(format!("s.tenant = ?{} AND", n + 4)))
-            .collect::<Vec<_>>()
-            .join(" UNION ALL "),
-        _ => of_tenant(String::new()),
-    };
-    format!("{parts} ORDER BY created_ms DESC, code DESC")
 }
 
 /// Returns a run of a server, if there is one.
