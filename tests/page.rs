@@ -39,6 +39,21 @@ fn the_page_works_in_a_browser_whatever_the_server_and_its_guests_do() {
 }
 
 #[test]
+fn the_mock_of_the_api_gives_problems_the_titles_of_the_server() {
+    let read = |path: &str| fs::read_to_string(project().join(path)).unwrap();
+    let (mock, server) = (
+        read("tests/page/mock/server.mjs"),
+        read("host/server/src/problem.rs"),
+    );
+    let (_, titles) = mock.split_once("const TITLES = {\n").unwrap();
+    let (titles, _) = titles.split_once("\n};").unwrap();
+    for line in titles.lines() {
+        let (_, title) = line.trim().trim_end_matches(',').split_once(": ").unwrap();
+        assert!(server.contains(title), "the server has no title {title}");
+    }
+}
+
+#[test]
 fn all_scripts_of_the_page_are_fetched_without_reading_another_one() {
     let page = project().join("host/server/page");
     let index = fs::read_to_string(page.join("index.html")).unwrap();

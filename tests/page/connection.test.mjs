@@ -29,6 +29,7 @@ check("what could not be loaded while the storage of the server was away is load
   addAll(server);
   server.isAway = true;
 }, path: "/runs" }, async ({ page, server, open, context }) => {
+  await sees(page, "The server cannot do this at the moment");
   await sees(page, "the storage cannot be used");
   const run = await open("/runs/snake-1/overview", { context });
   await sees(run.page, "the storage cannot be used");
@@ -40,6 +41,19 @@ check("what could not be loaded while the storage of the server was away is load
   await until(async () => (await page.locator(".numbers").innerText()).includes("1\nwaiting"), "the numbers");
   await sees(page, "submit, view, answer, operate, admin");
   await sees(run.page, "The game is in");
+});
+
+check("a proxy that does not reach the server is told from the server, and what it says is not shown", { fill: (server) => {
+  addAll(server);
+  server.proxyStatus = 503;
+}, path: "/runs" }, async ({ page, server }) => {
+  await sees(page, "The server did not answer");
+  await sees(page, "answered with the status 503");
+  await sees(page, "No connection since");
+  assert.equal(await page.getByText("an error").count(), 0);
+  server.proxyStatus = null;
+  await page.evaluate(() => window.dispatchEvent(new Event("online")));
+  await sees(page, "snake-1");
 });
 
 check("answering while the server is away is not possible, and the reason is there", { fill: addAll, path: "/needs" }, async ({ page, server }) => {

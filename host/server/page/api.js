@@ -7,6 +7,7 @@ import { encode } from "./visible.js";
 export const PAGE = 500;
 /** How long a request may take. Uploads have no such limit. */
 const PATIENCE_MS = 30_000;
+const NO_ANSWER = "The server did not answer";
 
 /** Why a request has no answer. `status` is 0 if the server did not answer at all. */
 export class Problem extends Error {
@@ -41,14 +42,15 @@ export function headers(more = {}) {
   return token.peek() ? { Authorization: `Bearer ${token.peek()}`, ...more } : more;
 }
 
-async function problemOf(path, response) {
-  let document = {};
-  try {
-    document = await response.json();
-  } catch {
-    document = { title: response.statusText || `status ${response.status}` };
-  }
-  return new Problem(path, response.status, document ?? {});
+/** Returns the problem of a response that is not the one that was asked for. */
+export async function problemOf(path, response) {
+  const { status, statusText } = response;
+  const document = await response.json().catch(() => null);
+  // What the server does not say itself is said by a proxy in front of it, which cannot reach it.
+  const instead = [502, 503, 504].includes(status)
+    ? { title: NO_ANSWER, detail: `What is in front of it answered with the status ${status}.` }
+    : { title: statusText || `status ${status}` };
+  return new Problem(path, status, document?.title ? document : instead);
 }
 
 /** Returns the response to a request. */
@@ -74,7 +76,7 @@ export async function fetchResponse(path, { method = "GET", body, raw, more, sig
     }));
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new Problem(path, 0, { title: "The server did not answer", detail: String(error.message ?? error) });
+    throw new Problem(path, 0, { title: NO_ANSWER, detail: String(error.message ?? error) });
   } finally {
     clearTimeout(timer);
   }

@@ -1,6 +1,6 @@
 // Server-sent events, read with `fetch`, because an `EventSource` cannot send a token.
 
-import { headers, Problem } from "./api.js";
+import { headers, problemOf } from "./api.js";
 import { refuseToken, token } from "./token.js";
 
 /** The largest message that is read. The server sends none that is larger. */
@@ -54,7 +54,7 @@ export async function readStream(path, { lastId, onOpen, onMessage, signal }) {
     if (response.status === 204) return "ended";
     if (!response.ok) {
       if (response.status === 401) refuseToken(used);
-      throw new Problem(path, response.status, await response.json().catch(() => ({})));
+      throw await problemOf(path, response);
     }
     onOpen?.();
     const take = messageReader(onMessage);

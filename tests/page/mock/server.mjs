@@ -9,6 +9,18 @@ import { tree } from "./markdown.mjs";
 
 export const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
+/** The titles that the server gives its problems, by their statuses. */
+const TITLES = {
+  400: "The request is malformed",
+  401: "A valid token is needed",
+  403: "The token does not have the right to do this",
+  404: "Unknown",
+  409: "The state does not allow this",
+  410: "Pruned",
+  422: "The request is understood and refused",
+  500: "The server failed",
+  503: "The server cannot do this at the moment",
+};
 const ALL_RIGHTS = ["submit", "view", "answer", "operate", "admin"];
 const KEPT_MESSAGES = 20_000;
 
@@ -37,6 +49,8 @@ export class MockServer {
     this.delay = 0;
     /** Whether the storage is away: every request of the API fails. */
     this.isAway = false;
+    /** The status with which a proxy answers every request of the API, because it does not reach the server; null if it does. */
+    this.proxyStatus = null;
     /** Whether no stream begins: requests for one are not answered. */
     this.holdsStreams = false;
     this.bundles = new Map();
@@ -121,9 +135,8 @@ export class MockServer {
 
   problem(response, status, detail, more = {}) {
     if (response.headersSent) return response.destroy();
-    const titles = { 400: "no JSON", 401: "a token is needed", 403: "not allowed", 404: "unknown", 409: "the state does not allow it", 410: "pruned", 422: "not accepted" };
     response.writeHead(status, { "content-type": "application/problem+json", "cache-control": "no-store" });
-    response.end(JSON.stringify({ type: "about:blank", title: titles[status] ?? "an error", status, detail, ...(more.extra ?? {}), ...(status === 500 ? { detail: String(more.stack ?? detail) } : {}) }));
+    response.end(JSON.stringify({ type: "about:blank", title: TITLES[status], status, detail, ...(more.extra ?? {}), ...(status === 500 ? { detail: String(more.stack ?? detail) } : {}) }));
   }
 
   json(response, status, value) {
@@ -138,6 +151,10 @@ export class MockServer {
     if (url.pathname === "/health") return this.json(response, 200, { status: "ok", version: "0.1.0" });
     if (segments[0] !== "v1") return this.page(url.pathname, response);
     if (this.delay) await new Promise((resolve) => setTimeout(resolve, this.delay));
+    if (this.proxyStatus) {
+      response.writeHead(this.proxyStatus, { "content-type": "text/html" });
+      return response.end("<h1>an error</h1>");
+    }
     if (this.isAway) return this.problem(response, 503, "the storage cannot be used");
     const token = (request.headers.authorization ?? "").replace(/^Bearer /, "");
     const identity = this.tokens.get(token);
