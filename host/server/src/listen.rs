@@ -24,6 +24,8 @@ use crate::unread_body::UnreadBody;
 
 /// How many connections are open at once. Further ones wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 4096;
+/// The name of HTTP/1.1 in the handshake of TLS.
+const PROTOCOL: &[u8] = b"http/1.1";
 /// How long a client may take for the handshake of TLS.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// The pause after a failed accept, for example because no file descriptor is left.
@@ -63,12 +65,14 @@ pub fn read_tls(certificate: &Path, key: &Path) -> Result<TlsAcceptor, TlsError>
     }
     let private = PrivateKeyDer::from_pem_file(key).map_err(|e| wrong(key, e.to_string()))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider)
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(TlsError::Mismatch)?
         .with_no_client_auth()
         .with_single_cert(chain, private)
         .map_err(TlsError::Mismatch)?;
+    // A client that speaks nothing else is refused by the handshake.
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
