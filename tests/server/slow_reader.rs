@@ -13,8 +13,9 @@ use super::client::{OpenStream, StreamMessage, TestServer};
 const ROLES: usize = 12;
 const BYTES: usize = 60_000;
 const TIMES: usize = 8;
-/// Within which time a reader has to take what waits for it.
+/// Within which time a reader has to take what waits for it, and how long the server may take until as much waits as may.
 const READ_TIME: Duration = Duration::from_secs(30);
+const FILL_TIME: Duration = Duration::from_secs(30);
 
 fn team() -> String {
     let mut team = "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n".to_owned();
@@ -71,7 +72,7 @@ fn a_reader_that_takes_nothing_is_cut_off_and_continues_by_id() {
     let path = "/v1/runs/one/events";
     let all = messages(server.open_stream(token, path));
     assert_eq!(all.last().unwrap().name, "end");
-    let pause = (READ_TIME + Duration::from_secs(5)).as_secs().to_string();
+    let pause = (READ_TIME + FILL_TIME).as_secs().to_string();
     let mut reader = Command::new("python3");
     reader.args(["-c", READER, &server.port.to_string(), token, path, &pause]);
     let read = reader.output().unwrap();
