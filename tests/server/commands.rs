@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::ASKING;
-use super::client::{TestServer, wherever_runs_are};
+use super::client::{Runs, TestServer, wherever_runs_are};
 use crate::process::{Ended, Process, Signal};
 
 /// What a command printed, if that is JSON: one document, or one a line.
@@ -74,4 +74,86 @@ fn commands_about_runs_work_through_a_server_and_print_nothing_but_json_if_that_
         host(&["cancel", "two", "missing"], 2);
         host(&["delete"], 2);
     });
+}
+
+/// Runs a command through a server, without `--json`.
+fn host(server: &TestServer, arguments: &[&str], code: i32) -> Ended {
+    let address = format!("http://127.0.0.1:{}", server.port);
+    let mut command = server
+        .place
+        .command(&[arguments, &["--server", &address]].concat());
+    command.env("STRATA_TOKEN", &server.token);
+    Process::spawn(command).end().expect(code)
+}
+
+#[test]
+fn what_inspect_suggests_for_a_run_at_a_server_names_the_run_and_the_server() {
+    let server = TestServer::start_at(&Runs::InFile, ASKING);
+    let option = format!("--server http://127.0.0.1:{}/", server.port);
+    host(
+        &server,
+        &["submit", "team.toml", "--name", "one", "--wait"],
+        4,
+    );
+    let shown = host(&server, &["inspect", "one"], 0).stdout;
+    for command in [
+        format!("strata-host inspect one --message ID {option}"),
+        format!("strata-host answer one 'ask-0-0-0-0=ANSWER' {option}"),
+    ] {
+        assert!(shown.contains(&command), "{command}\n{shown}");
+    }
+    // The answer continues it.
+    assert!(!shown.contains("resume with"), "{shown}");
+    let earlier = host(&server, &["inspect", "one@main-0"], 0).stdout;
+    let command = format!("strata-host inspect one@main-0 --message ID {option}");
+    assert!(earlier.contains(&command), "{earlier}");
+    // Nothing was cut off there, and it is not what a server would resume.
+    assert!(earlier.contains("status      running"), "{earlier}");
+    assert!(!earlier.contains("resume with"), "{earlier}");
+}
+
+#[test]
+fn a_run_that_a_server_works_on_is_shown_as_running_and_a_fault_with_commands_that_work() {
+    let team = |step: &str| {
+        let asking = r#"{ ask = "how many?", schema = { type = "integer" } }"#;
+        assert!(ASKING.contains(asking));
+        ASKING.replace(asking, step)
+    };
+    let server = TestServer::start_at(&Runs::InFile, &team(r#"{ sleep = "60s" }"#));
+    let option = format!("--server http://127.0.0.1:{}/", server.port);
+    host(&server, &["submit", "team.toml", "--name", "slow"], 0);
+    server.until(&server.token, "/v1/runs/slow", |run| {
+        run["at_work"][0] == "A"
+    });
+    let shown = host(&server, &["inspect", "slow"], 0).stdout;
+    for line in [
+        "status      running",
+        "state       running",
+        "running (attempts 1)",
+    ] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    assert!(!shown.contains("cut off"), "{shown}");
+    assert!(!shown.contains("resume with"), "{shown}");
+    host(&server, &["cancel", "slow"], 0);
+
+    server
+        .place
+        .write("failing.toml", team(r#"{ fail = "trap" }"#));
+    let failed = host(
+        &server,
+        &["submit", "failing.toml", "--name", "bad", "--wait"],
+        3,
+    );
+    assert!(
+        failed.stderr.contains("a server takes no changed files"),
+        "{failed:?}"
+    );
+    let shown = host(&server, &["inspect", "bad"], 0).stdout;
+    for command in [
+        format!("strata-host inspect bad --action A.p {option}"),
+        format!("strata-host resume bad {option}"),
+    ] {
+        assert!(shown.contains(&command), "{command}\n{shown}");
+    }
 }

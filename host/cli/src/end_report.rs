@@ -7,7 +7,7 @@ use strata_core::record::event::Status;
 use strata_core::record::money::Usd;
 use strata_host::launch::RunHandle;
 use strata_host::view::{
-    CommandArgument, EndedRun, ExhaustedBudget, RunEnding, SuggestedCommand, UndeliveredMessage,
+    EndedRun, ExhaustedBudget, RunEnding, SuggestedCommand, UndeliveredMessage,
 };
 use strata_host::wording::{ResumeTrigger, commented_arguments, commented_command, shell_command};
 
@@ -18,6 +18,7 @@ use super::joins::{describe_held, describe_missing};
 use super::pluralize;
 use super::printer::{ATTENTION, FAILURE, FAINT, Printer, SUCCESS};
 use super::requests::describe_requests;
+use super::run_at_server::{add_server, changes_files};
 use super::sanitize::sanitize_line;
 
 /// Renders the ending of a run.
@@ -25,6 +26,8 @@ pub(super) struct EndReport {
     ending: RunEnding,
     /// What continues the run.
     trigger: ResumeTrigger,
+    /// Whether the run is kept at a server.
+    is_at_server: bool,
 }
 
 impl EndReport {
@@ -34,6 +37,7 @@ impl EndReport {
         Self {
             ending: run.ended(policy).ending(status),
             trigger: ResumeTrigger::ByCommand,
+            is_at_server: false,
         }
     }
 
@@ -42,29 +46,24 @@ impl EndReport {
         Self {
             ending: run.ending(status),
             trigger: ResumeTrigger::ByCommand,
+            is_at_server: false,
         }
     }
 
     /// Creates the report of a run that is kept at a server. That takes no other team files.
     pub(super) fn of_server(run: EndedRun<'_>, status: Status, server: &str) -> Self {
-        let mut report = Self::from_saved(run, status);
-        let ending = &mut report.ending;
-        let changes_files = |argument: &CommandArgument| {
-            matches!(
-                argument,
-                CommandArgument::TeamFile(_) | CommandArgument::Assignment { .. }
-            )
+        let mut report = Self {
+            is_at_server: true,
+            ..Self::from_saved(run, status)
         };
+        let ending = &mut report.ending;
         ending
             .resume_commands
-            .retain(|command| !command.arguments.iter().any(changes_files));
+            .retain(|command| !changes_files(command));
         let commands = ending.resume_commands.iter_mut();
         let commands = commands.chain(ending.send_command.iter_mut());
         for command in commands.chain(ending.requests.answer_command.iter_mut()) {
-            command.arguments.extend([
-                CommandArgument::word("--server"),
-                CommandArgument::word(server),
-            ]);
+            add_server(command, server);
         }
         report
     }
@@ -148,6 +147,12 @@ impl EndReport {
                 }
                 None => printer.note(format_args!("  {text}")),
             }
+        }
+        if self.is_at_server {
+            printer.note(
+                "a server takes no changed files: its page has the command that resumes the run with a mended team \
+                 file; or submit that as a new run",
+            );
         }
     }
 

@@ -17,8 +17,8 @@ use strata_host::launch::{continuation, last_log, load_saved, parse_saved_state}
 use strata_host::storage::{StateSelector, StorageLocation, resolve_link};
 use strata_host::team_json;
 use strata_host::view::{
-    ActionCost, HolderState, JoinView, MessageView, OpenFault, RoleActivity, RunSummary, SavedTeam,
-    WorkKind, WorkState,
+    ActionCost, ActionView, HolderState, JoinView, MessageView, OpenFault, RoleActivity,
+    RunSummary, SavedTeam, WorkKind, WorkState,
 };
 use strata_host::wording::{commented_command, shell_command};
 
@@ -32,12 +32,21 @@ use super::files::describe_files;
 use super::joins::describe_join;
 use super::printer::DocumentText;
 use super::requests::describe_requests;
+use super::run_at_server::{RunAtServer, add_server, continuation_at_server};
 use super::{CommandFailure, InspectArgs, Printer, pluralize, preview, shell_path, shell_word};
 
 /// The maximum number of characters shown of a role's last output.
 const OUTPUT_CHARS: usize = 40;
 /// The maximum number of characters shown of a message.
 const PREVIEW_CHARS: usize = 70;
+
+/// What is inspected.
+struct Inspected<'a> {
+    location: &'a StorageLocation,
+    at: &'a StateSelector,
+    /// The run at a server, if the location has a copy of its state.
+    served: Option<&'a RunAtServer<'a>>,
+}
 
 pub(super) fn inspect(args: &InspectArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let (location, at) = select_state(args)?;
@@ -46,64 +55,142 @@ pub(super) fn inspect(args: &InspectArgs, printer: &Printer) -> Result<u8, Comma
             "`--calls` shows the recorded calls of all that is saved; leave `@ID` away",
         ));
     }
-    let (path, json) = (location.path(), args.json);
-    let holder = HolderState::read(&location, &at);
-    let saved = load_saved(&location, &at)?;
-    let holder = holder.reread(&location);
-    warn_if_edited(&location, printer);
-    let stepper = &saved.stepper;
-    let action = args
-        .action
-        .as_ref()
-        .map(|name| InspectedAction::from_name(stepper, name))
-        .transpose()?;
-    if args.team_json {
-        print_team_json(&saved, DocumentText::Unchanged, printer)?;
-        return Ok(0);
-    }
-    if let Some(role) = &args.conversation {
-        conversation::require_tool_role(stepper.team(), role)?;
-        if json {
-            conversation::print_json(&location, &at, &saved, role, printer)?;
-        } else {
-            conversation::show(&location, &at, &saved, role, printer)?;
+    let inspected = Inspected {
+        location: &location,
+        at: &at,
+        served: None,
+    };
+    inspected.show(args, printer)
+}
+
+/// Shows the state of a run at a server, of which there is a copy.
+pub(super) fn inspect_copy(
+    copy: &StorageLocation,
+    run: &RunAtServer<'_>,
+    args: &InspectArgs,
+    printer: &Printer,
+) -> Result<u8, CommandFailure> {
+    let inspected = Inspected {
+        location: copy,
+        at: &StateSelector::Head,
+        served: Some(run),
+    };
+    inspected.show(args, printer)
+}
+
+impl Inspected<'_> {
+    /// Returns what names the run in commands.
+    fn place(&self) -> &Path {
+        match self.served {
+            Some(run) => Path::new(run.name),
+            None => self.location.path(),
         }
-        return Ok(0);
     }
-    match (&args.message, action, args.calls) {
-        (Some(id), _, _) => {
-            let message = MessageView::from_id(stepper, id)
-                .map_err(|unknown| CommandFailure::usage(unknown.to_string()))?;
+
+    /// Loads the state, and finds out which process works on it.
+    fn load(&self) -> Result<(SavedTeam, HolderState), CommandFailure> {
+        let holder = HolderState::read(self.location, self.at);
+        let saved = load_saved(self.location, self.at)?;
+        let holder = match self.served {
+            Some(run) => run.holder(saved.stepper.env().status),
+            None => holder.reread(self.location),
+        };
+        Ok((saved, holder))
+    }
+
+    /// Shows what the arguments ask for.
+    fn show(&self, args: &InspectArgs, printer: &Printer) -> Result<u8, CommandFailure> {
+        let (location, at, json) = (self.location, self.at, args.json);
+        let (saved, holder) = self.load()?;
+        warn_if_edited(location, printer);
+        let stepper = &saved.stepper;
+        let action = args
+            .action
+            .as_ref()
+            .map(|name| InspectedAction::from_name(stepper, name))
+            .transpose()?;
+        if args.team_json {
+            print_team_json(&saved, DocumentText::Unchanged, printer)?;
+            return Ok(0);
+        }
+        if let Some(role) = &args.conversation {
+            conversation::require_tool_role(stepper.team(), role)?;
             if json {
-                printer.print_json_line(&message)?
+                conversation::print_json(location, at, &saved, role, printer)?;
             } else {
-                message::show(&message, printer)
+                conversation::show(self, &saved, role, printer)?;
+            }
+            return Ok(0);
+        }
+        match (&args.message, action, args.calls) {
+            (Some(id), _, _) => {
+                let message = MessageView::from_id(stepper, id)
+                    .map_err(|unknown| CommandFailure::usage(unknown.to_string()))?;
+                if json {
+                    printer.print_json_line(&message)?
+                } else {
+                    message::show(&message, printer)
+                }
+            }
+            (None, _, true) if json => {
+                calls::print_calls_json(location, args.action.as_deref(), printer)?
+            }
+            (None, _, true) => calls::show(location, args.action.as_deref(), printer)?,
+            (None, Some(action), false) => {
+                let view = self.view_action(&action, holder, &saved)?;
+                if json {
+                    action.print_json(&view, printer)
+                } else {
+                    action::show_action(&view, printer)
+                }
+            }
+            (None, None, false) if json => {
+                let run = standing(location, at)?;
+                print_state_with_run(&saved, run.as_ref(), printer)?;
+            }
+            (None, None, false) => {
+                let summary = self.summarize(&saved, holder);
+                show_summary(&summary, self.standing()?.as_ref(), printer);
             }
         }
-        (None, _, true) if json => {
-            calls::print_calls_json(&location, args.action.as_deref(), printer)?
+        Ok(0)
+    }
+
+    fn view_action(
+        &self,
+        action: &InspectedAction<'_>,
+        holder: HolderState,
+        saved: &SavedTeam,
+    ) -> Result<ActionView, CommandFailure> {
+        let log = last_log(self.location, self.at, saved, action.slot())?;
+        let mut view = action.view(holder, self.place(), log);
+        if let (Some(run), Some(command)) = (self.served, &mut view.calls_command) {
+            add_server(command, run.server);
         }
-        (None, _, true) => calls::show(&location, args.action.as_deref(), printer)?,
-        (None, Some(action), false) => {
-            let log = last_log(&location, &at, &saved, action.slot())?;
-            let view = action.view(holder, path, log);
-            if json {
-                action.print_json(&view, printer)
-            } else {
-                action::show_action(&view, printer)
+        Ok(view)
+    }
+
+    fn summarize(&self, saved: &SavedTeam, holder: HolderState) -> RunSummary {
+        let Some(run) = self.served else {
+            let continued = continuation(self.location);
+            return RunSummary::from_saved(saved, self.place(), self.at, holder, continued);
+        };
+        let continued = continuation_at_server(saved.stepper.env().status);
+        let mut summary = RunSummary::from_saved(saved, self.place(), &run.at, holder, continued);
+        run.adapt_summary(&mut summary);
+        summary
+    }
+
+    /// Returns where the run is in its life; `None` for an earlier state.
+    fn standing(&self) -> Result<Option<RunStanding>, CommandFailure> {
+        match self.served {
+            Some(run) if run.at == StateSelector::Head => {
+                Ok(Some(RunStanding::of_served(run.row.clone())))
             }
-        }
-        (None, None, false) if json => {
-            let run = standing(&location, &at)?;
-            print_state_with_run(&saved, run.as_ref(), printer)?;
-        }
-        (None, None, false) => {
-            let continued = continuation(&location);
-            let summary = RunSummary::from_saved(&saved, path, &at, holder, continued);
-            show_summary(&summary, standing(&location, &at)?.as_ref(), printer);
+            Some(_) => Ok(None),
+            None => standing(self.location, self.at),
         }
     }
-    Ok(0)
 }
 
 /// Prints the state as the document that `team.json` contains.

@@ -52,6 +52,7 @@ mod requests;
 mod result;
 mod resume;
 mod run;
+mod run_at_server;
 mod runs;
 mod sanitize;
 mod send;

@@ -8,11 +8,14 @@ use strata_host::storage::{StateSelector, StorageLocation};
 use strata_host::suggest::did_you_mean;
 use strata_host::view::SavedTeam;
 use strata_host::view::{
-    ActionFault, ConversationView, NestedCallView, ReplacementView, ToolCallOutcome, ToolCallView,
-    TurnView,
+    ActionFault, CommandArgument, ConversationView, NestedCallView, ReplacementView,
+    SuggestedCommand, ToolCallOutcome, ToolCallView, TurnView,
 };
+use strata_host::wording::shell_command;
 
-use crate::{CommandFailure, Printer, pluralize, preview, shell_path, shell_word};
+use super::Inspected;
+use crate::run_at_server::add_server;
+use crate::{CommandFailure, Printer, pluralize, preview};
 
 /// The maximum number of characters shown of a text. `--json` has all of it.
 const PREVIEW_CHARS: usize = 1000;
@@ -21,35 +24,41 @@ const MAX_FRAMES: usize = 8;
 
 /// Shows the newest conversation of a role.
 pub(super) fn show(
-    location: &StorageLocation,
-    at: &StateSelector,
+    inspected: &Inspected<'_>,
     saved: &SavedTeam,
     role: &str,
     printer: &Printer,
 ) -> Result<(), CommandFailure> {
     let mut newest = None;
     let mut count: u64 = 0;
-    for_each_conversation(location, at, saved, &mut |conversation| {
-        if conversation.role == role {
-            newest = Some(conversation);
-            count += 1;
-        }
-    })?;
+    for_each_conversation(
+        inspected.location,
+        inspected.at,
+        saved,
+        &mut |conversation| {
+            if conversation.role == role {
+                newest = Some(conversation);
+                count += 1;
+            }
+        },
+    )?;
     let Some(conversation) = newest else {
         printer.print_line(&format!("`{role}` has not talked to a model yet"));
         return Ok(());
     };
     show_conversation(&conversation, printer);
-    let path = shell_path(location.path());
+    let place = CommandArgument::Path(inspected.place().into());
+    let words = ["--conversation", role, "--json"].map(CommandArgument::word);
+    let mut command = SuggestedCommand::from_subcommand("inspect", [place]).with(words);
+    if let Some(run) = inspected.served {
+        add_server(&mut command, run.server);
+    }
     let all = match count {
         1 => String::new(),
         count => format!(", and {} before it", pluralize(count - 1, "conversation")),
     };
     printer.print_line("");
-    printer.print_line(&format!(
-        "in full{all}: strata-host inspect {path} --conversation {} --json",
-        shell_word(role)
-    ));
+    printer.print_line(&format!("in full{all}: {}", shell_command(&command)));
     Ok(())
 }
 

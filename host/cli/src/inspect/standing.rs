@@ -75,6 +75,15 @@ pub(super) fn standing(
 }
 
 impl RunStanding {
+    /// Returns where a run at a server is in its life.
+    pub(super) fn of_served(row: RunRow) -> Self {
+        Self {
+            row,
+            missing: None,
+            pruned: None,
+        }
+    }
+
     /// Whether the run waits for a worker, or was refused by one.
     pub(super) fn is_in_queue(&self) -> bool {
         let states = [LifecycleState::Queued, LifecycleState::Refused];

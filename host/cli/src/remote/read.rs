@@ -12,7 +12,7 @@ use strata_host::clock::stopwatch;
 use strata_host::launch::load_saved_with_provenance;
 use strata_host::open;
 use strata_host::storage::{ListedWorker, StateSelector, StorageLocation, WorkerProfile};
-use strata_host::view::{Continuation, EndedRun, RunOutput};
+use strata_host::view::{EndedRun, RunOutput};
 use strata_server::client::{ApiRequest, ClientError, StreamEnd};
 
 use super::Remote;
@@ -20,8 +20,9 @@ use crate::args::{
     DiffArgs, FilesArgs, InspectArgs, ReportArgs, RunsArgs, SavedArgs, WaitArgs, WorkersArgs,
 };
 use crate::end_report::EndReport;
-use crate::inspect::{TextTable, inspect};
+use crate::inspect::{TextTable, inspect_copy};
 use crate::result::show_output;
+use crate::run_at_server::{RunAtServer, continuation_at_server};
 use crate::sanitize::sanitize;
 use crate::{CommandFailure, checkpoints, exit_code, workers};
 
@@ -101,17 +102,10 @@ impl Remote<'_> {
             self.printer.print_document(&document)?;
             return Ok(0);
         }
-        let local = InspectArgs {
-            path: copy.location().operand().to_string_lossy().into_owned(),
-            json: args.json,
-            checkpoint: None,
-            action: args.action.clone(),
-            calls: false,
-            message: args.message.clone(),
-            conversation: args.conversation.clone(),
-            team_json: args.team_json,
-        };
-        inspect(&local, self.printer)
+        let document = self.get(run, "")?;
+        let served = RunAtServer::new(run, at, self.client.url(), &document)
+            .ok_or_else(|| not_understood("a run"))?;
+        inspect_copy(&copy.location(), &served, args, self.printer)
     }
 
     pub(super) fn events(&self, run: &str, is_followed: bool) -> Result<u8, CommandFailure> {
@@ -268,10 +262,7 @@ impl Remote<'_> {
             provenance: &provenance,
             storage: Path::new(run),
             policy: None,
-            continuation: match status {
-                Status::Waiting | Status::Running | Status::Interrupted => Continuation::Itself,
-                _ => Continuation::Workers,
-            },
+            continuation: continuation_at_server(status),
         };
         EndReport::of_server(ended, status, self.client.url()).write(self.printer);
         if let Some(output) = RunOutput::from_stepper(&saved.stepper)
@@ -407,6 +398,13 @@ fn split_at<'a>(text: &'a str, checkpoint: Option<&'a str>) -> (&'a str, Option<
         (Some((run, at)), None) => (run, Some(at)),
         (None, None) => (text, None),
     }
+}
+
+/// Returns the failure for an answer of the server that this program does not understand.
+fn not_understood(what: &str) -> CommandFailure {
+    CommandFailure::internal(format!(
+        "the server describes {what} otherwise than this program understands; use its version of strata-host"
+    ))
 }
 
 /// Whether a run has ended, or goes on only if somebody does something.
