@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::id::RoleId;
@@ -15,7 +15,7 @@ use strata_core::state::environment::scope::Scope;
 use strata_core::state::messages::MessageRef;
 
 /// A value that differs between the two states; `None` where a state has no such value.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ValueChange {
     /// The name of the value.
     pub name: String,
@@ -26,7 +26,7 @@ pub struct ValueChange {
 }
 
 /// A key of a scope whose value differs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScopeKeyChange {
     /// The scope, in the notation of `fork --set`.
     pub scope: String,
@@ -37,10 +37,10 @@ pub struct ScopeKeyChange {
 
 /// Messages that only one state has in a role's mailbox, in a join, or among the published
 /// messages.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessageDifference {
     /// The role or the join; empty for published messages.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Those that only the first state has.
     pub one: Vec<MessageSummary>,
@@ -49,7 +49,7 @@ pub struct MessageDifference {
 }
 
 /// A summary of a message.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessageSummary {
     /// Its id.
     pub id: String,
@@ -62,7 +62,7 @@ pub struct MessageSummary {
 }
 
 /// How two states differ.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StateDifference {
     /// Status, step, spending, budget, faults and the number of dead letters.
     pub run: Vec<ValueChange>,

@@ -157,3 +157,43 @@ fn a_run_that_a_server_works_on_is_shown_as_running_and_a_fault_with_commands_th
         assert!(shown.contains(&command), "{command}\n{shown}");
     }
 }
+
+#[test]
+fn commands_print_through_a_server_what_they_print_about_its_storage() {
+    let writing = r#"{ write = "/out/a", text = "hello" }, { say = "done" }] }
+[role.action.allow]
+dirs = [{ host = "out", guest = "/out", write = true }]"#;
+    let asking =
+        r#"{ ask = "how many?", schema = { type = "integer" } }, { say = "answer {reads}" }] }"#;
+    assert!(ASKING.contains(asking));
+    let server = TestServer::start_at(&Runs::InFile, &ASKING.replace(asking, writing));
+    for name in ["one", "two"] {
+        let arguments = ["submit", "team.toml", "--name", name, "--wait"];
+        host(&server, &arguments, 0);
+    }
+    let url = |name: &str| {
+        let file = server.place.path("served/runs.db");
+        format!("sqlite:{}?run={name}", file.display())
+    };
+    let (one, two) = (url("one"), url("two"));
+    let pairs: [(&[&str], &[&str]); 4] = [
+        (&["diff", "one", "two"], &["diff", &one, &two]),
+        (&["files", "one"], &["files", &one]),
+        (&["checkpoints", "one"], &["checkpoints", &one]),
+        (&["prune", "one"], &["prune", &one]),
+    ];
+    for (through, local) in pairs {
+        let through = host(&server, through, 0);
+        let local = server.place.host(local).expect(0);
+        let named = |text: &str| text.replace(&one, "one").replace(&two, "two");
+        assert_eq!(through.stdout, named(&local.stdout), "{through:?}");
+        assert_eq!(through.stderr, named(&local.stderr), "{through:?}");
+    }
+    let listed = host(&server, &["runs", "--name", "one"], 0).stdout;
+    let row: Vec<&str> = listed.lines().last().unwrap().split_whitespace().collect();
+    assert_eq!(
+        row[..6],
+        ["one", "t", "ended", "done", "1", "$0.0000"],
+        "{listed}"
+    );
+}

@@ -1,9 +1,10 @@
 //! `diff`: shows how two states of a run differ. `difference` compares them.
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 use strata_host::difference::{MessageDifference, MessageSummary, StateDifference, ValueChange};
 use strata_host::excerpt::around_difference;
-use strata_host::launch::{ComparedState, Comparison, compare};
+use strata_host::launch::{ComparedState, compare};
 
 use super::sanitize::sanitize;
 use super::{CommandFailure, DiffArgs, Printer, preview};
@@ -24,14 +25,46 @@ pub(super) fn diff(args: &DiffArgs, printer: &Printer) -> Result<u8, CommandFail
         printer.print_json(&document.to_string());
         return Ok(0);
     }
-    show_divergence(&compared, printer);
-    let difference = &compared.difference;
+    let sides = [side_of(&compared.one), side_of(&compared.other)];
+    let common = compared.common.as_ref().map(|id| id.0.as_str());
+    show(&sides, common, &compared.difference, printer);
+    Ok(0)
+}
+
+/// One of the two states, as it is shown.
+#[derive(Deserialize)]
+pub(super) struct ComparedSide {
+    /// What names the run. A server does not repeat it.
+    #[serde(default)]
+    pub(super) place: String,
+    lineage: String,
+    checkpoint: Option<String>,
+    /// The first checkpoint that the other state does not come from.
+    first: Option<String>,
+}
+
+/// Shows how two states differ.
+pub(super) fn show(
+    sides: &[ComparedSide; 2],
+    common: Option<&str>,
+    difference: &StateDifference,
+    printer: &Printer,
+) {
+    show_divergence(sides, common, printer);
     if difference.is_empty() {
         printer.print_line("");
         printer.print_line("the states are the same");
     }
     show_difference(difference, printer);
-    Ok(0)
+}
+
+fn side_of(side: &ComparedState) -> ComparedSide {
+    ComparedSide {
+        place: side.storage.to_string(),
+        lineage: side.lineage.clone(),
+        checkpoint: side.checkpoint.as_ref().map(|id| id.0.clone()),
+        first: side.first.as_ref().map(|id| id.0.clone()),
+    }
 }
 
 fn side_json(side: &ComparedState) -> Value {
@@ -42,26 +75,22 @@ fn side_json(side: &ComparedState) -> Value {
 }
 
 /// Shows where the two lineages diverge.
-fn show_divergence(compared: &Comparison, printer: &Printer) {
-    for (mark, side) in [('-', &compared.one), ('+', &compared.other)] {
-        let checkpoint = side.checkpoint.as_ref().map_or("none", |id| id.0.as_str());
+fn show_divergence(sides: &[ComparedSide; 2], common: Option<&str>, printer: &Printer) {
+    const NONE: &str = "none";
+    for (mark, side) in ['-', '+'].into_iter().zip(sides) {
+        let checkpoint = side.checkpoint.as_deref().unwrap_or(NONE);
         printer.print_line(&format!(
             "{mark} {} at {checkpoint}, lineage {}",
-            side.storage, side.lineage
+            side.place, side.lineage
         ));
     }
     printer.print_line("");
-    printer.print_line(&format!(
-        "last in common  {}",
-        compared.common.as_ref().map_or("none", |id| id.0.as_str())
-    ));
-    let first = |side: &ComparedState| {
-        side.first
-            .as_ref()
-            .map_or("none".to_owned(), |id| id.0.clone())
-    };
-    printer.print_line(&format!("first apart     - {}", first(&compared.one)));
-    printer.print_line(&format!("                + {}", first(&compared.other)));
+    printer.print_line(&format!("last in common  {}", common.unwrap_or(NONE)));
+    let [one, other] = sides
+        .each_ref()
+        .map(|side| side.first.as_deref().unwrap_or(NONE));
+    printer.print_line(&format!("first apart     - {one}"));
+    printer.print_line(&format!("                + {other}"));
 }
 
 fn show_difference(difference: &StateDifference, printer: &Printer) {

@@ -14,13 +14,7 @@ pub(super) fn files(args: &FilesArgs, printer: &Printer) -> Result<u8, CommandFa
         let document = serde_json::to_value(&changes).unwrap_or_default();
         printer.print_json(&document.to_string());
     } else {
-        let lines = describe_files(&changes);
-        if lines.is_empty() {
-            printer.note("no action has written a file");
-        }
-        for line in &lines {
-            printer.print_line(line.trim_start());
-        }
+        show(&changes, printer);
     }
     for path in &saved.missing {
         let path = sanitize_line(path);
@@ -29,6 +23,17 @@ pub(super) fn files(args: &FilesArgs, printer: &Printer) -> Result<u8, CommandFa
         ));
     }
     Ok(0)
+}
+
+/// Shows the files that actions wrote or removed.
+pub(super) fn show(changes: &[FileChangeView], printer: &Printer) {
+    let lines = describe_files(changes);
+    if lines.is_empty() {
+        printer.note("no action has written a file");
+    }
+    for line in &lines {
+        printer.print_line(line.trim_start());
+    }
 }
 
 /// Returns a line for each file that actions wrote or removed.

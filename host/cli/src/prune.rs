@@ -45,10 +45,16 @@ fn prune_one(
     printer: &Printer,
 ) -> Result<u8, CommandFailure> {
     let result = carry_out(location, args.keep, Some(&args.selection.author()))?;
+    show(&result, args.selection.json, printer);
+    Ok(0)
+}
+
+/// Shows what the pruning of a run freed.
+pub(super) fn show(result: &PruneResult, json: bool, printer: &Printer) {
     let pruned = result.pruned;
-    if args.selection.json {
-        printer.print_json(&describe(&result).to_string());
-        return Ok(0);
+    if json {
+        printer.print_json(&describe(result).to_string());
+        return;
     }
     let (checkpoints, events) = (
         pluralize(pruned.checkpoints, "checkpoint"),
@@ -64,7 +70,6 @@ fn prune_one(
         "pruned {checkpoints} and {events}{freed}; the newest {} of each lineage can still be resumed from",
         result.keep
     ));
-    Ok(0)
 }
 
 fn format_size(bytes: u64) -> String {

@@ -23,35 +23,47 @@ pub(super) fn runs(args: &RunsArgs, printer: &Printer) -> Result<u8, CommandFail
         }
         return Ok(0);
     }
+    let rows = rows.map(|row| {
+        let owner = describe_owner(&row);
+        (row, owner)
+    });
+    show("owner", rows, printer);
+    Ok(0)
+}
+
+/// Shows runs as a table, each with what the column `about` says of it.
+pub(super) fn show(about: &str, rows: impl Iterator<Item = (RunRow, String)>, printer: &Printer) {
     let head = [
-        "name", "team", "state", "status", "step", "spent", "requests", "faults", "owner",
-        "changed",
+        "name", "team", "state", "status", "step", "spent", "requests", "faults", about, "changed",
     ];
     let mut table = TextTable::new(&head, printer);
-    for row in rows {
-        table.add_row(cells(&row));
+    for (row, about) in rows {
+        table.add_row(cells(&row, about));
     }
     if table.is_empty() {
         printer.note("there is no such run");
     } else {
         table.print(printer);
     }
-    Ok(0)
 }
 
-fn cells(row: &RunRow) -> [String; 10] {
-    let number = |value: Option<u64>| value.map_or_else(none, |value| value.to_string());
-    let spent = match (row.spent, row.budget) {
-        (Some(spent), Some(budget)) => format!("{spent} of {budget}"),
-        (spent, _) => spent.as_ref().map_or_else(none, Usd::to_string),
-    };
-    let owner = row.owner.as_ref().map_or_else(none, |owner| {
+/// Describes which process works on a run.
+fn describe_owner(row: &RunRow) -> String {
+    row.owner.as_ref().map_or_else(none, |owner| {
         let host = owner.host.as_ref();
         host.map_or_else(
             || owner.worker.clone(),
             |host| format!("{} on {host}", owner.worker),
         )
-    });
+    })
+}
+
+fn cells(row: &RunRow, about: String) -> [String; 10] {
+    let number = |value: Option<u64>| value.map_or_else(none, |value| value.to_string());
+    let spent = match (row.spent, row.budget) {
+        (Some(spent), Some(budget)) => format!("{spent} of {budget}"),
+        (spent, _) => spent.as_ref().map_or_else(none, Usd::to_string),
+    };
     let status = match &row.problem {
         Some(_) if row.status.is_none() => "unreadable".to_owned(),
         _ => row.status.map_or_else(none, str::to_owned),
@@ -65,12 +77,13 @@ fn cells(row: &RunRow) -> [String; 10] {
         spent,
         number(row.requests),
         number(row.faults),
-        owner,
+        about,
         row.changed.as_deref().map_or_else(none, age_of),
     ]
 }
 
-fn none() -> String {
+/// What a cell shows for a value that is not known.
+pub(super) fn none() -> String {
     "-".into()
 }
 

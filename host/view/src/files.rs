@@ -1,6 +1,6 @@
 //! The files that actions wrote or removed.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::file::PathContent;
 use strata_core::record::id::RoleId;
@@ -10,7 +10,7 @@ use strata_driver::public_event::action_name;
 
 /// A file or directory that an action wrote or removed. Serialised, it is an entry of
 /// `files --json`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FileChangeView {
     /// Its path.
     pub path: String,
@@ -27,7 +27,7 @@ pub struct FileChangeView {
 }
 
 /// What an action left under a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileChangeKind {
     /// Nothing: it was removed.

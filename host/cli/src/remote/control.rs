@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 use strata_host::blob::digest_of;
-use strata_host::launch::StateEdit;
+use strata_host::launch::{PruneResult, StateEdit};
+use strata_host::storage::Pruned;
 use strata_server::client::{ApiRequest, ClientError};
 
 use super::Remote;
@@ -10,6 +11,7 @@ use crate::CommandFailure;
 use crate::args::{
     AnswerArgs, DeleteArgs, ForkArgs, PruneArgs, ResumeArgs, RunOptions, SelectionArgs, SendArgs,
 };
+use crate::prune;
 use crate::requests::parse_answer;
 use crate::send::{check_names, read_content};
 
@@ -273,14 +275,16 @@ impl Remote<'_> {
             .client
             .send(ApiRequest::new("POST", &path).json(how))?
             .value();
-        if selection.json {
-            self.printer.print_json(&done.to_string());
-        } else {
-            self.printer.note(format_args!(
-                "{} checkpoints and {} events were removed",
-                done["checkpoints"], done["events"]
-            ));
-        }
+        let number = |name: &str| done[name].as_u64().unwrap_or_default();
+        let result = PruneResult {
+            keep: u32::try_from(number("kept")).unwrap_or(u32::MAX),
+            pruned: Pruned {
+                checkpoints: number("checkpoints"),
+                events: number("events"),
+                bytes: number("bytes"),
+            },
+        };
+        prune::show(&result, selection.json, self.printer);
         Ok(0)
     }
 

@@ -9,22 +9,24 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use strata_core::record::event::Status;
 use strata_host::clock::stopwatch;
+use strata_host::difference::StateDifference;
 use strata_host::launch::load_saved_with_provenance;
 use strata_host::open;
 use strata_host::storage::{ListedWorker, StateSelector, StorageLocation, WorkerProfile};
-use strata_host::view::{EndedRun, RunOutput};
+use strata_host::view::{EndedRun, FileChangeView, RunOutput, RunRow};
 use strata_server::client::{ApiRequest, ClientError, StreamEnd};
 
 use super::Remote;
 use crate::args::{
     DiffArgs, FilesArgs, InspectArgs, ReportArgs, RunsArgs, SavedArgs, WaitArgs, WorkersArgs,
 };
+use crate::diff::ComparedSide;
 use crate::end_report::EndReport;
-use crate::inspect::{TextTable, inspect_copy};
+use crate::inspect::inspect_copy;
 use crate::result::show_output;
-use crate::run_at_server::{RunAtServer, continuation_at_server};
+use crate::run_at_server::{RunAtServer, continuation_at_server, row_of};
 use crate::sanitize::sanitize;
-use crate::{CommandFailure, checkpoints, exit_code, workers};
+use crate::{CommandFailure, checkpoints, diff, exit_code, files, runs, workers};
 
 /// How soon a stream that broke off is continued.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -168,23 +170,15 @@ impl Remote<'_> {
             }
             return Ok(0);
         }
-        let head = [
-            "name", "team", "state", "status", "step", "spent", "requests", "faults", "by",
-        ];
-        let mut table = TextTable::new(&head, self.printer);
-        for item in &items {
-            let text = |name: &str| match &item[name] {
-                Value::String(text) => sanitize(text),
-                Value::Null => "-".to_owned(),
-                other => other.to_string(),
-            };
-            table.add_row(head.map(text));
-        }
-        if table.is_empty() {
-            self.printer.note("there is no such run");
-        } else {
-            table.print(self.printer);
-        }
+        let rows: Option<Vec<(RunRow, String)>> = items
+            .iter()
+            .map(|item| {
+                let by = item["by"].as_str().map(str::to_owned);
+                Some((row_of(item)?, by.unwrap_or_else(runs::none)))
+            })
+            .collect();
+        let rows = rows.ok_or_else(|| not_understood("a run"))?;
+        runs::show("by", rows.into_iter(), self.printer);
         Ok(0)
     }
 
@@ -293,11 +287,9 @@ impl Remote<'_> {
             self.printer.print_json(&items.to_string());
             return Ok(0);
         }
-        for item in items.as_array().into_iter().flatten() {
-            let path = sanitize(item["path"].as_str().unwrap_or_default());
-            self.printer
-                .print_line(&format!("{path:<32} {:>12}", item["bytes"]));
-        }
+        let changes: Vec<FileChangeView> =
+            serde_json::from_value(items).map_err(|_| not_understood("files"))?;
+        files::show(&changes, self.printer);
         Ok(0)
     }
 
@@ -311,9 +303,15 @@ impl Remote<'_> {
         let document = self.client.send(request)?.value();
         if args.json {
             self.printer.print_json(&document.to_string());
-        } else {
-            self.printer.print_document(&document)?;
+            return Ok(0);
         }
+        let served: ServedComparison =
+            serde_json::from_value(document).map_err(|_| not_understood("a difference"))?;
+        let [mut one, mut other] = [served.one, served.other];
+        one.place = run.to_owned();
+        other.place = split_at(&args.other, None).0.to_owned();
+        let common = served.common.as_deref();
+        diff::show(&[one, other], common, &served.difference, self.printer);
         Ok(0)
     }
 
@@ -357,6 +355,15 @@ impl Remote<'_> {
         let workers: Vec<ListedWorker> = served.into_iter().map(ListedWorker::from).collect();
         workers::show(&workers, args.json, self.printer)
     }
+}
+
+/// How two states differ, as a server describes it.
+#[derive(Deserialize)]
+struct ServedComparison {
+    one: ComparedSide,
+    other: ComparedSide,
+    common: Option<String>,
+    difference: StateDifference,
 }
 
 /// A worker, as a server lists it.
