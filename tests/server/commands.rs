@@ -197,3 +197,32 @@ dirs = [{ host = "out", guest = "/out", write = true }]"#;
         "{listed}"
     );
 }
+
+#[test]
+fn a_name_that_cannot_be_one_or_is_taken_is_refused_before_a_run_is_made() {
+    let server = TestServer::start_at(&Runs::InFile, ASKING);
+    host(
+        &server,
+        &["submit", "team.toml", "--name", "one", "--wait"],
+        4,
+    );
+    let taken = "the server has a run of the name `one` already; give this one another name";
+    let cases: [(&[&str], &str); 4] = [
+        (&["submit", "team.toml", "--name", "one"], taken),
+        (&["fork", "one", "--at", "main-0", "--to", "one"], taken),
+        (
+            &["submit", "team.toml", "--name", "a b"],
+            "`a b` cannot be the name of a run",
+        ),
+        (
+            &["fork", "one", "--at", "main-0", "--to", "a b"],
+            "`a b` cannot be the name of a run",
+        ),
+    ];
+    for (arguments, expected) in cases {
+        let refused = host(&server, arguments, 2);
+        assert!(refused.stderr.contains(expected), "{refused:?}");
+    }
+    let listed = host(&server, &["runs"], 0).stdout;
+    assert_eq!(listed.lines().count(), 2, "{listed}");
+}

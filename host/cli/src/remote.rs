@@ -136,6 +136,19 @@ impl Remote<'_> {
     }
 }
 
+/// Whether a server refuses to make a run because another one has its name.
+fn is_name_taken(problem: &Value) -> bool {
+    let kind = problem["type"].as_str();
+    kind.is_some_and(|kind| kind.ends_with(":name-taken"))
+}
+
+/// Returns the failure for a name that another run of the server has.
+fn name_taken(name: &str) -> CommandFailure {
+    CommandFailure::usage(format!(
+        "the server has a run of the name `{name}` already; give this one another name"
+    ))
+}
+
 impl From<ClientError> for CommandFailure {
     fn from(error: ClientError) -> Self {
         let text = error.to_string();

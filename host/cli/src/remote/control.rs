@@ -3,10 +3,10 @@
 use serde_json::{Map, Value, json};
 use strata_host::blob::digest_of;
 use strata_host::launch::{PruneResult, StateEdit};
-use strata_host::storage::Pruned;
+use strata_host::storage::{Pruned, check_run_name};
 use strata_server::client::{ApiRequest, ClientError};
 
-use super::Remote;
+use super::{Remote, is_name_taken, name_taken};
 use crate::CommandFailure;
 use crate::args::{
     AnswerArgs, DeleteArgs, ForkArgs, PruneArgs, ResumeArgs, RunOptions, SelectionArgs, SendArgs,
@@ -302,12 +302,18 @@ impl Remote<'_> {
         }
         let run = args.path.path().to_string_lossy();
         let name = args.to.as_ref().map(|name| name.to_string_lossy());
+        if let Some(name) = &name {
+            check_run_name(name).map_err(CommandFailure::usage)?;
+        }
         let path = Self::path_of(&run, "/fork");
         let body = json!({ "at": args.at, "set": set, "name": name });
-        let fork = self
-            .client
-            .send(ApiRequest::new("POST", &path).json(body))?
-            .value();
+        let request = ApiRequest::new("POST", &path).json(body);
+        let fork = match (self.client.send(request), &name) {
+            (Err(ClientError::Refused { problem, .. }), Some(name)) if is_name_taken(&problem) => {
+                return Err(name_taken(name));
+            }
+            (made, _) => made?.value(),
+        };
         if args.json {
             self.printer.print_json(&fork.to_string());
         } else {

@@ -8,10 +8,11 @@ use strata_host::blob::{Blobs, digest_of};
 use strata_host::launch::{Notice, collect_team};
 use strata_host::manifest::Overrides;
 use strata_host::manifest::operator::in_force;
+use strata_host::storage::check_run_name;
 use strata_server::client::{ApiAnswer, ApiRequest, ClientError};
 
-use super::Remote;
 use super::read::{code_of, is_at_rest};
+use super::{Remote, is_name_taken, name_taken};
 use crate::CommandFailure;
 use crate::args::{DEFAULT_TEAM, IdeaUse, SubmitArgs, TeamAndIdea};
 use crate::progress::ProgressDisplay;
@@ -24,6 +25,9 @@ pub(super) fn submit(remote: &Remote<'_>, args: SubmitArgs) -> Result<u8, Comman
     if !args.database.is_empty() || args.scope.is_some() {
         let text = "a run is submitted to a server or to a database; leave `--database` and `--scope` away";
         return Err(CommandFailure::usage(text));
+    }
+    if let Some(name) = &args.name {
+        check_run_name(name).map_err(CommandFailure::usage)?;
     }
     let idea_use = IdeaUse::Start { command: "submit" };
     let TeamAndIdea { team, idea } = TeamAndIdea::parse(&args.words, idea_use)?;
@@ -59,7 +63,12 @@ pub(super) fn submit(remote: &Remote<'_>, args: SubmitArgs) -> Result<u8, Comman
     if args.wait {
         request = request.header("prefer", format!("wait={WAIT_SECONDS}"));
     }
-    let mut run = remote.client.send(request)?.value();
+    let mut run = match (remote.client.send(request), &args.name) {
+        (Err(ClientError::Refused { problem, .. }), Some(name)) if is_name_taken(&problem) => {
+            return Err(name_taken(name));
+        }
+        (started, _) => started?.value(),
+    };
     let id = run["id"].as_str().unwrap_or_default().to_owned();
     if !args.wait {
         let name = run["name"].as_str().unwrap_or(&id);
