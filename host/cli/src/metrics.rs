@@ -13,9 +13,10 @@ use super::{CommandFailure, Printer};
 /// How long the metrics of a process wait for its databases.
 const REFRESH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Parses an address given as `9464` or `127.0.0.1:9464`.
+/// Parses an address given as `9464`, `127.0.0.1:9464` or `localhost:9464`.
 pub(super) fn parse_address(text: &str) -> Result<SocketAddr, String> {
-    if let Ok(port) = text.parse::<u16>() {
+    let port = text.strip_prefix("localhost:").unwrap_or(text);
+    if let Ok(port) = port.parse::<u16>() {
         return Ok(SocketAddr::from((IpAddr::V4(Ipv4Addr::LOCALHOST), port)));
     }
     text.parse().map_err(|_| {
@@ -63,4 +64,27 @@ pub(super) async fn serve_process(
 
 fn unavailable(address: SocketAddr, error: &std::io::Error) -> CommandFailure {
     CommandFailure::usage(format!("cannot serve metrics at `{address}`: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_is_one_of_this_machine() {
+        let cases = [
+            ("9464", Some("127.0.0.1:9464")),
+            ("localhost:9464", Some("127.0.0.1:9464")),
+            ("0.0.0.0:80", Some("0.0.0.0:80")),
+            ("[::1]:80", Some("[::1]:80")),
+            ("localhost", None),
+            ("127.0.0.1", None),
+            ("127.0.0.1:99999", None),
+            ("strata.example:80", None),
+        ];
+        for (text, expected) in cases {
+            let parsed = parse_address(text).map(|address| address.to_string());
+            assert_eq!(parsed.ok().as_deref(), expected, "{text}");
+        }
+    }
 }

@@ -211,9 +211,10 @@ impl ServerClient {
             url: url.split('#').next().unwrap_or_default().into(),
             what,
         };
-        let mut base = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
+        let hint = || wrong("write http://HOST:PORT or https://HOST".into());
+        let mut base = Url::parse(url).map_err(|_| hint())?;
         if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
-            return Err(wrong("write http://HOST:PORT or https://HOST".into()));
+            return Err(hint());
         }
         // The address that a server prints has the token behind `#`.
         let fragment = base.fragment().and_then(|text| text.strip_prefix("token="));

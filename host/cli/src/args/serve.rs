@@ -12,6 +12,7 @@ use strata_server::caller::Right;
 use super::expanded_path;
 use super::operate::parse_span;
 use super::work::{parse_database, parse_drain, parse_room};
+use crate::metrics;
 
 /// Where the runs of a server are if nothing else is said.
 const DEFAULT_STORAGE: &str = "workspace/serve";
@@ -37,8 +38,9 @@ pub(crate) struct ServeArgs {
     /// first of which takes the new runs, the tokens and what is uploaded.
     #[arg(long, value_name = "URL", value_parser = parse_database)]
     pub(crate) database: Vec<RunDatabase>,
-    /// Where to listen. An address that is not loopback needs `--tls-cert` and `--tls-key`, or `--behind-proxy`.
-    #[arg(long, value_name = "ADDR", default_value = DEFAULT_LISTEN)]
+    /// Where to listen: a local port, or `ADDRESS:PORT`. An address that is not loopback needs `--tls-cert` and `--tls-key`,
+    /// or `--behind-proxy`.
+    #[arg(long, value_name = "[ADDRESS:]PORT", default_value = DEFAULT_LISTEN, value_parser = metrics::parse_address)]
     pub(crate) listen: SocketAddr,
     /// The certificate, with its chain (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_key")]
