@@ -45,10 +45,33 @@ fn assert_resumes(place: &Workspace) {
 }
 
 #[test]
+fn a_run_that_was_started_to_outlive_its_terminal_does_so() {
+    let place = Workspace::with(&WAITS.replace("HOW", "sleep = \"1s\""));
+    let run = place.command(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut ignoring = std::process::Command::new("nohup");
+    ignoring
+        .arg(run.get_program())
+        .args(run.get_args())
+        .current_dir(place.path("."));
+    for (name, value) in run.get_envs() {
+        match value {
+            Some(value) => ignoring.env(name, value),
+            None => ignoring.env_remove(name),
+        };
+    }
+    let mut process = Process::spawn(ignoring);
+    while process.until("action-started", Some("A"))["action"] != "Two" {}
+    process.signal(Signal::HUP);
+    process.end().expect(0);
+}
+
+#[test]
 fn the_first_signal_saves_and_ends_the_run_with_its_exit_code() {
     let cases = [
         (Signal::INT, 130, "sleep = \"90s\""),
         (Signal::TERM, 143, "sleep = \"90s\""),
+        // Its terminal was closed.
+        (Signal::HUP, 129, "sleep = \"90s\""),
         // A guest that never returns is stopped as well.
         (Signal::INT, 130, "fail = \"spin\""),
     ];

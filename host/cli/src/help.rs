@@ -27,7 +27,7 @@ const RUN_EXIT_CODES: &str = "Exit codes:
   10   in doubt: whether a write took effect is not known
   11   the database lost what it had acknowledged
   12   cancelled
-  130  interrupted; 143 by SIGTERM. A run that is only waiting (`run --keep-alive`, `dev`) exits with the code for its state";
+  130  interrupted; 143 by SIGTERM, 129 by SIGHUP. A run that is only waiting (`run --keep-alive`, `dev`) exits with the code for its state";
 /// The exit codes of other commands.
 const OTHER_EXIT_CODES: &str = "Exit codes: 0 done, 1 internal error, 2 usage or configuration; `strata-host --help` lists all.";
 /// The commands that run teams.
