@@ -237,6 +237,7 @@ mod signer;
 mod skills;
 mod skipped;
 mod slips;
+mod small_disk;
 mod snake;
 mod storage;
 mod strangers;

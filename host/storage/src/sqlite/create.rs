@@ -72,12 +72,30 @@ impl DatabaseImage {
     }
 }
 
-/// Creates a database.
+/// Creates a database. If that fails, as on a full disk, nothing of it is left.
 pub(super) fn create_database(path: &Path, image: &DatabaseImage) -> Result<(), StoreError> {
     let new = file::temporary_path(path);
     file::remove_if_exists(&new).map_err(|e| StoreError::io(&new, "replace", e))?;
+    let written = write_database(path, &new, image);
+    written.inspect_err(|_| {
+        // It only takes space.
+        let _ = file::remove_if_exists(&new);
+    })
+}
+
+/// Removes a database that was created and cannot be used. Nothing was stored in it yet, and without its log it would be
+/// taken for one that has lost something.
+pub(super) fn remove_unused_database(path: &Path) {
+    // The files beside a database that is gone are removed before the next one is created.
+    let side_files = SideFile::OF_DATABASE.map(|file| file.beside(path));
+    for path in [path.to_owned()].into_iter().chain(side_files) {
+        let _ = file::remove_if_exists(&path);
+    }
+}
+
+fn write_database(path: &Path, new: &Path, image: &DatabaseImage) -> Result<(), StoreError> {
     let write = || {
-        let mut file = OpenOptions::new().write(true).create_new(true).open(&new)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).open(new)?;
         file.write_all(&image.0)?;
         Ok(file)
     };
@@ -87,7 +105,7 @@ pub(super) fn create_database(path: &Path, image: &DatabaseImage) -> Result<(), 
     ProgressFile::create(path)?;
     let publish = || {
         file.sync_all()?;
-        std::fs::rename(&new, path)
+        std::fs::rename(new, path)
     };
     publish().map_err(|e| StoreError::io(path, "create", e))
 }

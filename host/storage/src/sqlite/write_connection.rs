@@ -8,7 +8,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use strata_records::error::StoreError;
 use strata_records::lineage::StoredLineage;
 
-use super::create::{DatabaseImage, create_database};
+use super::create::{DatabaseImage, create_database, remove_unused_database};
 use super::error::sqlite_error;
 use super::rows::{SqliteReader, SqliteRows, check_pages};
 use super::wal_checkpoint::{WalMove, WalMover, ensure_log_started, log_pages};
@@ -66,6 +66,12 @@ impl WriteConnection {
         max_log_pages: u32,
     ) -> Result<Self, StoreError> {
         create_database(path, image)?;
+        let started = Self::start(path, run, max_log_pages);
+        started.inspect_err(|_| remove_unused_database(path))
+    }
+
+    /// Opens a database that was just created, and begins its log.
+    fn start(path: &Path, run: i64, max_log_pages: u32) -> Result<Self, StoreError> {
         // The name becomes durable with the first full append. Nothing can be lost before that.
         let created = Self::open(path, run, max_log_pages)?;
         created.progress.open()?;
