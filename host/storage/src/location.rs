@@ -3,6 +3,7 @@
 
 mod backend;
 mod creation;
+mod foreign_url;
 mod in_directory;
 mod in_file;
 #[cfg(feature = "postgres")]
@@ -35,6 +36,7 @@ use super::{
 };
 use backend::{Backend, RunContents};
 pub use creation::{PreparedRun, VacantLocation};
+use foreign_url::refuse_foreign_url;
 use in_directory::DirectoryPath;
 pub use run_hold::RunHold;
 pub use saved_run::{OpenedRun, SavedForm, SavedRun};
@@ -110,6 +112,13 @@ impl StorageLocation {
             }
             Some(url) if SqliteUrl::is_url(url) => {
                 SqliteUrl::parse(url).map_or_else(invalid, Self::of_shared)
+            }
+            // What is there already can be read, whatever its name.
+            Some(text)
+                if let Some(error) = refuse_foreign_url(text)
+                    && !path.exists() =>
+            {
+                invalid(error)
             }
             _ => Self::in_directory(path),
         }
