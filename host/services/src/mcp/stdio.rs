@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use strata_base::process::children::{ChildProcess, spawn_external};
+use strata_base::text::excerpt::excerpt;
 use strata_base::text::units::format_bytes;
 use tokio::sync::{mpsc, oneshot};
 
@@ -28,6 +29,8 @@ const QUEUED_MESSAGES: usize = 256;
 const STDERR_LINES: usize = 20;
 /// How many bytes of them are kept.
 const STDERR_BYTES: usize = 4 << 10;
+/// How many characters are kept of the first line of its output that is no message.
+const STRAY_CHARS: usize = 200;
 /// How long the output of a process is still read after its end. What it wrote before is in the pipe.
 const DRAIN_TIME: Duration = Duration::from_millis(200);
 /// How often it is checked whether the output has been read meanwhile.
@@ -79,7 +82,10 @@ struct State {
     has_handshake: bool,
     /// The last lines on standard error.
     stderr: VecDeque<String>,
-    has_warned: bool,
+    /// The beginning of the first line on its standard output that was no message.
+    stray_line: Option<String>,
+    /// Whether a message has arrived.
+    has_spoken: bool,
 }
 
 impl Shared {
@@ -110,16 +116,21 @@ impl Shared {
 }
 
 impl State {
-    /// Returns the last lines on standard error, to follow a message.
+    /// Returns what it wrote instead of messages, and the last lines on standard error, to follow a message.
     fn last_words(&self) -> String {
-        if self.stderr.is_empty() {
-            return String::new();
+        let mut words = String::new();
+        // Who has sent a message is a server, whatever else it writes.
+        if let (Some(line), false) = (&self.stray_line, self.has_spoken) {
+            words = format!("; its standard output has no messages, but `{line}`");
         }
-        let lines: Vec<&str> = self.stderr.iter().map(String::as_str).collect();
-        format!(
-            "; the last lines of its standard error:\n{}",
-            lines.join("\n")
-        )
+        if !self.stderr.is_empty() {
+            words += "; the last lines of its standard error:";
+            for line in &self.stderr {
+                words += "\n";
+                words += line;
+            }
+        }
+        words
     }
 }
 
@@ -344,21 +355,33 @@ fn read_messages(output: impl Read, shared: &Shared) -> Result<(), TooLong> {
             Ok(_) => {}
         }
         match message::parse(&line) {
-            Some(incoming) => dispatch(incoming, shared),
+            Some(incoming) => {
+                shared.lock().has_spoken = true;
+                dispatch(incoming, shared);
+            }
             None if line.trim_ascii().is_empty() => {}
-            None => warn_once(shared),
+            None => note_stray_line(&line, shared),
         }
     }
 }
 
-fn warn_once(shared: &Shared) {
+/// Keeps the first line that is no message, and warns about it. The warning does not quote it: unlike a fault, a log is
+/// not searched for secrets.
+fn note_stray_line(line: &[u8], shared: &Shared) {
     let mut state = shared.lock();
-    if !std::mem::replace(&mut state.has_warned, true) {
+    if state.stray_line.is_none() {
+        state.stray_line = Some(excerpt(&visible_text(line), STRAY_CHARS));
         tracing::warn!(
             "the MCP server `{}` writes lines to its standard output that are no messages; they are skipped",
             shared.server
         );
     }
+}
+
+/// Returns what was written as text, without characters that are not seen.
+fn visible_text(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(line.trim_ascii_end());
+    text.replace(strata_core::text::is_invisible, " ")
 }
 
 /// Passes a message on to whoever waits for it. What nobody waits for is ignored.
@@ -413,10 +436,8 @@ fn note_lines(stderr: impl Read, shared: &Shared) {
             Ok(0) | Err(_) => return,
             Ok(_) => {}
         }
-        let text = String::from_utf8_lossy(line.trim_ascii_end());
-        let text = text.replace(strata_core::text::is_invisible, " ");
         let mut state = shared.lock();
-        state.stderr.push_back(text);
+        state.stderr.push_back(visible_text(&line));
         let bytes =
             |lines: &VecDeque<String>| lines.iter().map(|line| line.len() + 1).sum::<usize>();
         while state.stderr.len() > STDERR_LINES || bytes(&state.stderr) > STDERR_BYTES {

@@ -86,6 +86,18 @@ async fn a_server_that_ends_has_its_last_words() {
 }
 
 #[tokio::test]
+async fn what_a_program_prints_instead_of_messages_is_part_of_why_it_does_not_start() {
+    check_refused("print('usage: server KEY')", "but `usage: server KEY`").await;
+    let waiting = "print('enter \\x1b[1mthe key'); sys.stdout.flush(); time.sleep(60)";
+    let servers = servers(waiting, Duration::from_secs(2));
+    let (lists, _) = servers.list(everything(), Vec::new()).await;
+    let error = lists.expect_err("no list");
+    for part in ["`start`", "but `enter [1mthe key`"] {
+        assert!(error.message.contains(part), "{}", error.message);
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_says_nothing_is_stopped() {
     let servers = servers("time.sleep(60)", Duration::from_millis(300));
     let (lists, _) = servers.list(everything(), Vec::new()).await;
