@@ -9,6 +9,11 @@ from __future__ import annotations
 import ast
 from types import CodeType
 
+from strata_action import faults
+
+faults.hide(__file__)
+faults.hide(ast.__file__)
+
 RETURN = "__returned__"
 """The name under which a script finds the exception that replaces `return`."""
 VALUE = "__last_value__"

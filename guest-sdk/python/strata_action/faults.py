@@ -56,10 +56,14 @@ def describe(problem: BaseException) -> tuple[str, str]:
     kind = problem.failure if isinstance(problem, HostError) else "error"
     report = traceback.TracebackException.from_exception(problem, limit=-_FRAMES)
     _remove_hidden_frames(report)
+    summary = _summary(problem)
     if report.stack or report.__cause__ or report.__context__ or isinstance(problem, SyntaxError):
-        shown = "".join(report.format()).rstrip()
-        return kind, f"{_summary(problem)}\n" + (shown.replace(f'File "{_root}', 'File "') if _root else shown)
-    return kind, _summary(problem)
+        # A script that cannot be compiled has a place, and no frames.
+        has_frames = report.stack or report.__cause__ or report.__context__
+        shown = "".join(report.format() if has_frames else report.format_exception_only()).rstrip()
+        if shown != summary:
+            return kind, f"{summary}\n" + (shown.replace(f'File "{_root}', 'File "') if _root else shown)
+    return kind, summary
 
 
 def _summary(problem: BaseException) -> str:
