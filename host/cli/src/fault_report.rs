@@ -5,12 +5,17 @@ use strata_core::record::host_call::CallOutcome;
 use strata_host::view::{FailedToolCall, FaultView, HostCallView};
 use strata_host::wording::{ResumeTrigger, describe_advice};
 
-use super::preview;
 use super::printer::{FAILURE, Printer};
 use super::sanitize::sanitize;
+use super::{pluralize, preview, shell_word};
 
 /// The maximum number of stack frames shown.
 const MAX_FRAMES: usize = 8;
+/// The maximum number of characters shown of a line of a fault's message.
+const LINE_CHARS: usize = 1000;
+/// The maximum numbers of lines shown of the beginning and of the end of a fault's message.
+const FIRST_LINES: usize = 60;
+const LAST_LINES: usize = 40;
 /// The maximum number of characters shown of a response.
 const PREVIEW_CHARS: usize = 60;
 /// The maximum number of characters shown of a tool call's arguments, and of the model's reply.
@@ -22,9 +27,27 @@ const MAX_NAMED_ACTIONS: usize = 6;
 pub(super) fn report_fault(fault: &FaultView, trigger: ResumeTrigger, printer: &Printer) {
     let on_stderr = |line: &str| printer.note(line);
     let head = printer.styled(FAILURE, "fault:");
-    printer.note(format_args!("{head} {}", sanitize(&fault.headline())));
-    for line in sanitize(&fault.message).lines().skip(1) {
+    // The rest of the message follows its first line.
+    let (headline, message) = (sanitize(&fault.headline()), sanitize(&fault.message));
+    let mut lines = vec![headline.as_str()];
+    lines.extend(message.lines().skip(1));
+    let shown = match trigger {
+        // Nothing else shows all of it.
+        ResumeTrigger::Never => lines.iter().copied().map(str::to_owned).collect(),
+        ResumeTrigger::ByCommand | ResumeTrigger::ByFileChange => shorten_message(&lines),
+    };
+    printer.note(format_args!(
+        "{head} {}",
+        shown.first().map_or("", String::as_str)
+    ));
+    for line in shown.iter().skip(1) {
         printer.note(format_args!("    {line}"));
+    }
+    if shown != lines {
+        let action = shell_word(&fault.advice.action);
+        printer.note(format_args!(
+            "    (all of it: `inspect` with `--action {action}`)"
+        ));
     }
     let is_by_model = |call: &FailedToolCall| !call.model.is_empty();
     write_section(
@@ -49,6 +72,27 @@ pub(super) fn report_fault(fault: &FaultView, trigger: ResumeTrigger, printer: &
     );
     let advice = describe_advice(&fault.advice, trigger);
     write_section("how to fix it", advice.into_iter(), on_stderr);
+}
+
+/// Returns the lines of a fault's message as they are shown: of long lines the beginning, of many the first and the last.
+pub(super) fn shorten_message(lines: &[&str]) -> Vec<String> {
+    let left_out = lines.len().saturating_sub(FIRST_LINES + LAST_LINES);
+    let mut shown: Vec<String> = lines.iter().copied().map(shorten_line).collect();
+    if left_out > 0 {
+        let note = format!("… ({} more)", pluralize(left_out as u64, "line"));
+        shown.splice(FIRST_LINES..FIRST_LINES + left_out, [note]);
+    }
+    shown
+}
+
+fn shorten_line(line: &str) -> String {
+    match line.char_indices().nth(LINE_CHARS) {
+        Some((end, _)) => {
+            let more = pluralize(line[end..].chars().count() as u64, "character");
+            format!("{}… ({more} more)", &line[..end])
+        }
+        None => line.to_owned(),
+    }
 }
 
 /// Returns the tool call that failed, and the text of the reply that asked for it. `try` calls without a model.
@@ -113,5 +157,30 @@ pub(super) fn write_section(title: &str, lines: impl Iterator<Item = String>, te
                 tell(&format!("    {line}"));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_long_lines_the_beginning_is_shown_and_of_many_lines_the_first_and_the_last() {
+        let long = "ü".repeat(LINE_CHARS + 3);
+        let shown = shorten_message(&["short", &long]);
+        assert_eq!(shown[0], "short");
+        assert_eq!(
+            shown[1],
+            format!("{}… (3 characters more)", "ü".repeat(LINE_CHARS))
+        );
+        let all: Vec<String> = (0..FIRST_LINES + LAST_LINES + 1)
+            .map(|n| n.to_string())
+            .collect();
+        let lines: Vec<&str> = all.iter().map(String::as_str).collect();
+        assert_eq!(shorten_message(&lines[1..]), lines[1..]);
+        let shown = shorten_message(&lines);
+        assert_eq!(shown.len(), FIRST_LINES + 1 + LAST_LINES);
+        assert_eq!(shown[FIRST_LINES], "… (1 line more)");
+        assert_eq!(shown.last(), all.last());
     }
 }

@@ -28,6 +28,7 @@ pub(super) use table::TextTable;
 
 use super::LOST_ANSWERS;
 use super::edit_notices::warn_if_edited;
+use super::fault_report::shorten_message;
 use super::files::describe_files;
 use super::joins::describe_join;
 use super::printer::DocumentText;
@@ -464,7 +465,8 @@ fn show_faults(summary: &RunSummary, printer: &Printer) {
         // Messages of faults may have several lines, such as those of compilers. No line may look
         // like another fault.
         let text = describe_fault(fault);
-        for (number, line) in text.split('\n').enumerate() {
+        let all: Vec<&str> = text.split('\n').collect();
+        for (number, line) in shorten_message(&all).iter().enumerate() {
             let indent = if number == 0 { "" } else { "    " };
             lines.push(format!("{indent}{line}"));
         }
