@@ -61,8 +61,23 @@ fn similar_entry(path: &Path, is_usable: fn(&Path) -> bool) -> Option<PathBuf> {
         .copied()
         .filter(|other| other.extension() == path.extension())
         .collect();
-    let near = most_similar(stem, &alike).or_else(|| most_similar(stem, &names))?;
+    let others: Vec<&Path> = names
+        .into_iter()
+        .filter(|other| may_be_meant(path, other))
+        .collect();
+    let near = most_similar(stem, &alike).or_else(|| most_similar(stem, &others))?;
     Some(path.with_file_name(near))
+}
+
+/// Whether a file may be meant by the name of another one. A team file is not meant by the name of a script, even if both
+/// have the same stem.
+fn may_be_meant(path: &Path, other: &Path) -> bool {
+    let extension = |path: &Path| path.extension()?.to_str().map(str::to_owned);
+    let (Some(written), Some(other)) = (extension(path), extension(other)) else {
+        return true;
+    };
+    let is_team = |extension: &str| extension == "toml";
+    is_team(&written) == is_team(&other) || closest(&written, [other.as_str()]).is_some()
 }
 
 impl SourceText {
@@ -105,8 +120,13 @@ mod tests {
         check("prob.wasm", Some("probe.wasm"));
         check("taem.toml", Some("team.toml"));
         check("probe.wsm", Some("probe.wasm"));
+        check("team.tml", Some("team.toml"));
         check("nothing", None);
         check("nothing.toml", None);
+        // These are team files, and those are none.
+        check("team.py", None);
+        check("probe.toml", None);
+        check("probe.js", Some("probe.wasm"));
         check("prob", Some("probe.wasm"));
         check("missing/probe.wasm", None);
         check("respnd/team.toml", Some("respond/team.toml"));
