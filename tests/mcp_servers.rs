@@ -405,11 +405,14 @@ fn doctor_finds_the_programs_of_the_servers_of_a_team() {
         ended.stdout
     );
     let team = String::from_utf8(place.read("team.toml")).expect("a text");
-    place.write("team.toml", team.replace("python3", "no-such-program"));
-    let ended = place.host(&["doctor", "team.toml"]);
-    assert!(
-        ended.stdout.contains("`no-such-program` is not found"),
-        "{}",
-        ended.stdout
-    );
+    let team = team.replace("python3", "no-such-program");
+    let optional = team.replace("[mcp.pages]", "[mcp.pages]\nrequired = false");
+    for (team, mark) in [(team, "BAD"), (optional, "-- ")] {
+        place.write("team.toml", team);
+        let ended = place.host(&["doctor", "team.toml"]);
+        let missing =
+            format!("{mark}  mcp         `pages`: the program `no-such-program` is not found");
+        assert!(ended.stdout.contains(&missing), "{}", ended.stdout);
+        assert_eq!(ended.code == Some(1), mark == "BAD", "{}", ended.stdout);
+    }
 }

@@ -1,5 +1,5 @@
-//! `doctor`: shows whether this machine has what teams need. The exit code is 0 if nothing is
-//! missing that every team needs.
+//! `doctor`: shows whether this machine has what teams need. The exit code is 0 if nothing is missing that every team needs,
+//! or that the named team cannot run without.
 
 use strata_host::Hint;
 use strata_host::doctor::{Finding, FindingState, examine, examine_servers};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use strata_build::inventory::program_version;
 use strata_manifest::Definition;
-use strata_services::mcp::config::{ServerTransport, StdioServer};
+use strata_services::mcp::config::{Requirement, ServerTransport, StdioServer};
 
 use super::Finding;
 use crate::launch::LaunchError;
@@ -24,7 +24,7 @@ pub fn examine_servers(team: &Path) -> Result<Vec<Finding>, LaunchError> {
     let path = definition.variables.get("PATH").unwrap_or_default();
     for (name, server) in &definition.mcp {
         findings.push(match &server.transport {
-            ServerTransport::Stdio(stdio) => check_command(name, stdio, &path),
+            ServerTransport::Stdio(stdio) => check_command(name, stdio, server.requirement, &path),
             ServerTransport::Http(http) => {
                 Finding::good(ABOUT, format!("`{name}` is at `{}`", http.url))
             }
@@ -42,7 +42,7 @@ pub fn examine_servers(team: &Path) -> Result<Vec<Finding>, LaunchError> {
     Ok(findings)
 }
 
-fn check_command(name: &str, stdio: &StdioServer, path: &str) -> Finding {
+fn check_command(name: &str, stdio: &StdioServer, requirement: Requirement, path: &str) -> Finding {
     let program = stdio.command.first().map_or("", String::as_str);
     match find_program(program, &stdio.dir, path) {
         Some(found) => {
@@ -56,7 +56,10 @@ fn check_command(name: &str, stdio: &StdioServer, path: &str) -> Finding {
             } else {
                 format!("install `{program}`, or add its directory to `PATH`")
             };
-            Finding::doubtful(ABOUT, found, advice)
+            match requirement {
+                Requirement::Required => Finding::bad(ABOUT, found, advice),
+                Requirement::Optional => Finding::doubtful(ABOUT, found, advice),
+            }
         }
     }
 }
