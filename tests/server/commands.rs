@@ -159,6 +159,16 @@ fn a_run_that_a_server_works_on_is_shown_as_running_and_a_fault_with_commands_th
 }
 
 #[test]
+fn whoever_makes_a_token_beside_a_server_learns_which_request_makes_it() {
+    let server = TestServer::start_at(&Runs::InFile, ASKING);
+    for (what, more) in [("create", &["--rights", "view"][..]), ("revoke", &[])] {
+        let arguments = [&["token", what, "ann", "--storage", "served"], more].concat();
+        let ended = server.place.host(&arguments).expect(9);
+        assert!(ended.stderr.contains("`POST /v1/tokens`"), "{ended:?}");
+    }
+}
+
+#[test]
 fn commands_print_through_a_server_what_they_print_about_its_storage() {
     let writing = r#"{ write = "/out/a", text = "hello" }, { say = "done" }] }
 [role.action.allow]

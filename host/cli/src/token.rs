@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use strata_host::clock::rfc3339;
-use strata_host::storage::ServerRecords;
+use strata_host::storage::{ServerRecords, StoreError};
 use strata_server::database_in;
 use strata_server::tokens::{
     NewToken, Token, check_token_name, create_token, list_tokens, revoke_token,
@@ -10,7 +10,7 @@ use strata_server::tokens::{
 
 use super::args::{TokenCommand, TokenPlaceArgs};
 use super::inspect::TextTable;
-use super::{CommandFailure, Printer};
+use super::{CommandFailure, Printer, shell_path};
 
 pub(super) fn token(command: TokenCommand, printer: &Printer) -> Result<u8, CommandFailure> {
     match command {
@@ -32,7 +32,7 @@ pub(super) fn token(command: TokenCommand, printer: &Printer) -> Result<u8, Comm
                 rights,
                 expires_ms: expires,
             };
-            let text = create_token(records(&place)?.as_ref(), &new)?;
+            let text = create_token(records(&place)?.as_ref(), &new).map_err(while_serving)?;
             let text = text.ok_or_else(|| {
                 CommandFailure::usage(format!("there is a token of the name `{}`", new.name))
             })?;
@@ -50,7 +50,8 @@ pub(super) fn token(command: TokenCommand, printer: &Printer) -> Result<u8, Comm
             tenant,
             place,
         } => {
-            if !revoke_token(records(&place)?.as_ref(), tenant.as_deref(), &name)? {
+            let revoked = revoke_token(records(&place)?.as_ref(), tenant.as_deref(), &name);
+            if !revoked.map_err(while_serving)? {
                 return Err(CommandFailure::usage(format!(
                     "there is no token `{name}`; `strata-host token list` lists them with their tenants"
                 )));
@@ -68,6 +69,17 @@ fn records(place: &TokenPlaceArgs) -> Result<Box<dyn ServerRecords>, CommandFail
         None => database_in(&place.storage).records(),
     };
     Ok(records?)
+}
+
+/// Says how tokens are changed while a server has their storage open.
+fn while_serving(error: StoreError) -> CommandFailure {
+    let StoreError::Locked { path, .. } = error else {
+        return error.into();
+    };
+    CommandFailure::conflict(format!(
+        "`{}` is in use; while a server runs, `POST /v1/tokens` makes tokens and `DELETE /v1/tokens/NAME` revokes them",
+        shell_path(&path)
+    ))
 }
 
 fn show(tokens: &[Token], json: bool, printer: &Printer) -> Result<(), CommandFailure> {
