@@ -36,7 +36,7 @@ pub fn describe_advice(advice: &FaultAdvice, trigger: ResumeTrigger) -> Option<S
             format!("its operator does not allow it: {reason}")
         }
         Remedy::CheckService => {
-            "check that the service it calls is up; recorded calls are reused, and not paid for again"
+            "check that what it calls can be started or reached; recorded calls are reused, and not paid for again"
                 .into()
         }
         Remedy::ConfigureModel => "say in the team file which model there is".into(),
@@ -82,7 +82,7 @@ fn describe_trial_advice(remedy: &Remedy) -> Option<String> {
         Remedy::WithheldGrant { reason, .. } => {
             format!("its operator does not allow it: {reason}")
         }
-        Remedy::CheckService => "check that the service it calls is up".into(),
+        Remedy::CheckService => "check that what it calls can be started or reached".into(),
         Remedy::ConfigureModel => "say which model there is: `--llm 'provider = …'`".into(),
         Remedy::AddScriptedReply => {
             "add a `[[reply]]` to the file of replies, or change the prompt".into()
