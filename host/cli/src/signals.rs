@@ -56,9 +56,10 @@ impl Signals {
             signal(SignalKind::terminate())?,
         );
         // `nohup` has it ignored, so that the process outlives its terminal.
-        let mut hup = match is_ignored(SignalKind::hangup()) {
-            true => None,
-            false => Some(signal(SignalKind::hangup())?),
+        let mut hup = if is_ignored(SignalKind::hangup()) {
+            None
+        } else {
+            Some(signal(SignalKind::hangup())?)
         };
         let first = code.clone();
         let stop_seconds = Arc::new(AtomicU64::new(0));

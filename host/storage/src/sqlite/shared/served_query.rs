@@ -130,9 +130,10 @@ impl Writing {
         }
         if !filter.statuses.is_empty() {
             let has_status = self.one_of("s.status", &filter.statuses);
-            all.push(match wants_unbegun(filter) {
-                true => format!("({has_status} OR s.started = '')"),
-                false => has_status,
+            all.push(if wants_unbegun(filter) {
+                format!("({has_status} OR s.started = '')")
+            } else {
+                has_status
             });
         }
         if filter.is_asking {

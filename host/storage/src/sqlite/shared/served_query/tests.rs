@@ -151,9 +151,10 @@ fn steps(filter: &ServedFilter, accepted: &NewRow<'_>, runs: i64) -> i32 {
     let conn = tables();
     conn.execute_batch("BEGIN").unwrap();
     for key in 1..=runs {
-        let row = match key <= 2 * PAGE as i64 {
-            true => accepted,
-            false => &DONE,
+        let row = if key <= 2 * PAGE as i64 {
+            accepted
+        } else {
+            &DONE
         };
         insert(&conn, key, row).unwrap();
     }

@@ -62,12 +62,13 @@ fn record() -> ServerRecord {
 fn check(database: &RunDatabase, records: &dyn ServerRecords, is_displaced: bool) {
     for (name, use_it) in USES {
         let used = use_it(database, records);
-        match is_displaced {
-            true => assert!(
+        if is_displaced {
+            assert!(
                 matches!(used, Err(StoreError::Displaced { .. })),
                 "{name}: {used:?}"
-            ),
-            false => used.unwrap_or_else(|error| panic!("{name}: {error}")),
+            );
+        } else {
+            used.unwrap_or_else(|error| panic!("{name}: {error}"));
         }
     }
 }
