@@ -38,7 +38,7 @@ mod action;
 #[cfg(all(feature = "allocator", any(target_arch = "wasm32", test)))]
 mod allocator;
 #[rustfmt::skip]
-#[allow(missing_docs, unsafe_code, unused_qualifications, clippy::all, clippy::unwrap_used, reason = "generated")]
+#[allow(missing_docs, unsafe_code, unused_qualifications, clippy::all, clippy::match_bool, clippy::unwrap_used, reason = "generated")]
 mod bindings;
 pub mod clock;
 mod context;
