@@ -24,10 +24,34 @@ component = "probe.wasm"
 config = { steps = [{ HOW, attempts = [1] }] }
 "#;
 
+/// Has a program start a run. Whether a process ignores SIGHUP, it has from the process that started it.
+fn start_by(program: &[&str], place: &Workspace) -> Process {
+    let run = place.command(&["run", "team.toml", "--storage", "store", "--events", "-"]);
+    let mut command = std::process::Command::new(program[0]);
+    command
+        .args(&program[1..])
+        .arg(run.get_program())
+        .args(run.get_args())
+        .current_dir(place.path("."));
+    for (name, value) in run.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    Process::spawn(command)
+}
+
 /// Starts a run and waits for its second action, which executes this step.
 fn waiting(how: &str) -> (Workspace, Process) {
+    // SIGHUP is not ignored, even if that is so here.
+    started_and_waiting(&["env", "--default-signal=HUP"], how)
+}
+
+/// Has a program start a run, and waits for its second action, which executes this step.
+fn started_and_waiting(program: &[&str], how: &str) -> (Workspace, Process) {
     let place = Workspace::with(&WAITS.replace("HOW", how));
-    let mut process = place.start_run(&[]);
+    let mut process = start_by(program, &place);
     while process.until("action-started", Some("A"))["action"] != "Two" {}
     (place, process)
 }
@@ -46,21 +70,7 @@ fn assert_resumes(place: &Workspace) {
 
 #[test]
 fn a_run_that_was_started_to_outlive_its_terminal_does_so() {
-    let place = Workspace::with(&WAITS.replace("HOW", "sleep = \"1s\""));
-    let run = place.command(&["run", "team.toml", "--storage", "store", "--events", "-"]);
-    let mut ignoring = std::process::Command::new("nohup");
-    ignoring
-        .arg(run.get_program())
-        .args(run.get_args())
-        .current_dir(place.path("."));
-    for (name, value) in run.get_envs() {
-        match value {
-            Some(value) => ignoring.env(name, value),
-            None => ignoring.env_remove(name),
-        };
-    }
-    let mut process = Process::spawn(ignoring);
-    while process.until("action-started", Some("A"))["action"] != "Two" {}
+    let (_place, process) = started_and_waiting(&["nohup"], "sleep = \"1s\"");
     process.signal(Signal::HUP);
     process.end().expect(0);
 }
