@@ -17,7 +17,7 @@ const PAGES: [&str; 4] = [
     "host/storage/README.md",
 ];
 /// The subcommands of cargo that the pages use.
-const SUBCOMMANDS: [&str; 6] = ["check", "clippy", "doc", "fmt", "run", "test"];
+const SUBCOMMANDS: [&str; 7] = ["build", "check", "clippy", "doc", "fmt", "run", "test"];
 
 /// Returns the directories of the packages by their names.
 fn packages() -> BTreeMap<String, PathBuf> {
