@@ -6,7 +6,7 @@ mod read;
 mod submit;
 
 use serde_json::Value;
-use strata_server::client::{ApiRequest, ClientError, ServerClient, encode_name};
+use strata_server::client::{ApiAnswer, ApiRequest, ClientError, ServerClient, encode_name};
 
 use super::args::Command;
 use super::printer::Verbosity;
@@ -142,11 +142,19 @@ fn is_name_taken(problem: &Value) -> bool {
     kind.is_some_and(|kind| kind.ends_with(":name-taken"))
 }
 
-/// Returns the failure for a name that another run of the server has.
-fn name_taken(name: &str) -> CommandFailure {
-    CommandFailure::usage(format!(
-        "the server has a run of the name `{name}` already; give this one another name"
-    ))
+/// Returns the answer to a request that makes a run. If it was refused because of the name, the failure says that.
+fn answer_for_name(
+    sent: Result<ApiAnswer, ClientError>,
+    name: Option<&str>,
+) -> Result<ApiAnswer, CommandFailure> {
+    match (sent, name) {
+        (Err(ClientError::Refused { problem, .. }), Some(name)) if is_name_taken(&problem) => {
+            Err(CommandFailure::usage(format!(
+                "the server has a run of the name `{name}` already; give this one another name"
+            )))
+        }
+        (sent, _) => Ok(sent?),
+    }
 }
 
 impl From<ClientError> for CommandFailure {

@@ -6,7 +6,7 @@ use strata_host::launch::{PruneResult, StateEdit};
 use strata_host::storage::{Pruned, check_run_name};
 use strata_server::client::{ApiRequest, ClientError};
 
-use super::{Remote, is_name_taken, name_taken};
+use super::{Remote, answer_for_name};
 use crate::CommandFailure;
 use crate::args::{
     AnswerArgs, DeleteArgs, ForkArgs, PruneArgs, ResumeArgs, RunOptions, SelectionArgs, SendArgs,
@@ -308,12 +308,7 @@ impl Remote<'_> {
         let path = Self::path_of(&run, "/fork");
         let body = json!({ "at": args.at, "set": set, "name": name });
         let request = ApiRequest::new("POST", &path).json(body);
-        let fork = match (self.client.send(request), &name) {
-            (Err(ClientError::Refused { problem, .. }), Some(name)) if is_name_taken(&problem) => {
-                return Err(name_taken(name));
-            }
-            (made, _) => made?.value(),
-        };
+        let fork = answer_for_name(self.client.send(request), name.as_deref())?.value();
         if args.json {
             self.printer.print_json(&fork.to_string());
         } else {

@@ -12,7 +12,7 @@ use strata_host::storage::check_run_name;
 use strata_server::client::{ApiAnswer, ApiRequest, ClientError};
 
 use super::read::{code_of, is_at_rest};
-use super::{Remote, is_name_taken, name_taken};
+use super::{Remote, answer_for_name};
 use crate::CommandFailure;
 use crate::args::{DEFAULT_TEAM, IdeaUse, SubmitArgs, TeamAndIdea};
 use crate::progress::ProgressDisplay;
@@ -63,12 +63,8 @@ pub(super) fn submit(remote: &Remote<'_>, args: SubmitArgs) -> Result<u8, Comman
     if args.wait {
         request = request.header("prefer", format!("wait={WAIT_SECONDS}"));
     }
-    let mut run = match (remote.client.send(request), &args.name) {
-        (Err(ClientError::Refused { problem, .. }), Some(name)) if is_name_taken(&problem) => {
-            return Err(name_taken(name));
-        }
-        (started, _) => started?.value(),
-    };
+    let sent = remote.client.send(request);
+    let mut run = answer_for_name(sent, args.name.as_deref())?.value();
     let id = run["id"].as_str().unwrap_or_default().to_owned();
     if !args.wait {
         let name = run["name"].as_str().unwrap_or(&id);
