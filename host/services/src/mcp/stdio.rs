@@ -329,9 +329,15 @@ fn write_lines(stdin: Option<ChildStdin>, lines: &sync::Receiver<String>) {
 
 /// Reads messages until the output ends. A process that goes on after that is of no use any more.
 fn read_output(output: impl Read, shared: &Shared, child: &SharedChild) {
-    if read_messages(output, shared).is_err() {
+    if let Err(excess) = read_messages(output, shared) {
         let most = format_bytes(MAX_MESSAGE_BYTES as u64);
-        shared.end(|_| format!("it sent a message of more than {most}, and was stopped"));
+        shared.end(|state| match excess {
+            Excess::Message => format!("it sent a message of more than {most}, and was stopped"),
+            Excess::NoMessages => {
+                let words = state.last_words();
+                format!("it wrote more than {most} without a message, and was stopped{words}")
+            }
+        });
         kill_child(child);
     }
     shared.lock().is_drained = true;
@@ -340,27 +346,39 @@ fn read_output(output: impl Read, shared: &Shared, child: &SharedChild) {
     shared.end(|state| format!("it closed its standard output{}", state.last_words()));
 }
 
-/// A message is longer than the limit.
-struct TooLong;
+/// What is longer than a message may be.
+enum Excess {
+    Message,
+    /// What is no message, before the first one or between two.
+    NoMessages,
+}
 
-fn read_messages(output: impl Read, shared: &Shared) -> Result<(), TooLong> {
+fn read_messages(output: impl Read, shared: &Shared) -> Result<(), Excess> {
     let mut output = BufReader::new(output);
     let mut line = Vec::new();
+    let mut stray_bytes = 0;
     loop {
         line.clear();
         let most = MAX_MESSAGE_BYTES as u64 + 1;
         match output.by_ref().take(most).read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => return Ok(()),
-            Ok(_) if line.len() > MAX_MESSAGE_BYTES => return Err(TooLong),
+            Ok(_) if line.len() > MAX_MESSAGE_BYTES => return Err(Excess::Message),
             Ok(_) => {}
         }
         match message::parse(&line) {
             Some(incoming) => {
+                stray_bytes = 0;
                 shared.lock().has_spoken = true;
                 dispatch(incoming, shared);
+                continue;
             }
             None if line.trim_ascii().is_empty() => {}
             None => note_stray_line(&line, shared),
+        }
+        // Otherwise a program that is no server would be read as fast as it writes.
+        stray_bytes += line.len();
+        if stray_bytes > MAX_MESSAGE_BYTES {
+            return Err(Excess::NoMessages);
         }
     }
 }

@@ -69,6 +69,13 @@ async fn a_message_without_an_end_stops_its_server() {
 }
 
 #[tokio::test]
+async fn a_program_that_writes_without_end_and_is_no_server_is_stopped() {
+    let endless = "while True: print('nothing to see')";
+    let expected = "more than 16 MiB without a message, and was stopped; its standard output has no messages, but `nothing to see`";
+    check_refused(endless, expected).await;
+}
+
+#[tokio::test]
 async fn a_list_has_a_limit_of_tools_of_bytes_and_of_pages() {
     let many = "def listed(params): return tools(f't{n}' for n in range(1001))\nserve()";
     check_refused(many, "more than 1000 tools").await;
