@@ -184,8 +184,21 @@ def planner(function: Callable) -> Callable:
 def _register(kind: str, function: Callable, needs: Iterable[str] = ()) -> Callable:
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
         raise TypeError(f"`{function.__name__}` must be a plain function; calls of the host block until they return")
+    earlier = registered.get(kind)
+    if earlier and _is_another_of_module(earlier.function, function):
+        raise TypeError(
+            f"`{earlier.function.__name__}` and `{function.__name__}` are both marked with `@{kind}`: a module has one, and "
+            "another belongs into a module of its own"
+        )
     registered[kind] = function.strata_export = Export(function, _validate.strings(needs, "needs"))
     return function
+
+
+def _is_another_of_module(earlier: Callable, function: Callable) -> bool:
+    """Return whether two functions stand at the top of the same module. Tests may mark functions within functions."""
+    names = [getattr(one, "__qualname__", "<locals>") for one in (earlier, function)]
+    is_top_level = not any("<locals>" in name for name in names)
+    return is_top_level and names[0] != names[1] and earlier.__module__ == function.__module__
 
 
 def summary(*docs: str | None) -> str:

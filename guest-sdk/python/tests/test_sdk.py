@@ -277,6 +277,21 @@ class Functions(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "is not marked"):
             Host().run(later)
 
+    def test_a_module_has_one_action(self):
+        def top_level(name, module):
+            function = eval("lambda cx: 'x'")
+            function.__name__ = function.__qualname__ = name
+            function.__module__ = module
+            return function
+
+        action(top_level("read", "one"))
+        # A module is executed again, and it imports another one.
+        action(top_level("read", "one"))
+        action(top_level("write", "two"))
+        planner(top_level("plan", "two"))
+        with self.assertRaisesRegex(TypeError, "`write` and `erase` are both marked with `@action`: a module has one"):
+            action(top_level("erase", "two"))
+
     def test_a_context_returns_its_newest_message(self):
         cx = Context(None, news=[Message("a\n"), Message("b", "Design", {"n": 1}, "Bob")])
         self.assertEqual((cx.text, cx.newest.content, cx.data(dict[str, int])), ("a\n\n\nb", "b", {"n": 1}))
