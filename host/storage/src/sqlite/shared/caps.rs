@@ -17,7 +17,7 @@ use strata_records::caps::{CapChange, CapDraw, CapReturn, CapScope, CapState, Ca
 use strata_records::error::StoreError;
 
 use super::change::ChangeTerms;
-use super::database::DatabaseHandle;
+use super::database::{DatabaseHandle, SharedDatabase};
 use super::records::FileRecords;
 use crate::sqlite_url::SqliteUrl;
 
@@ -203,6 +203,7 @@ pub(crate) fn change_cap(
     change: CapChange,
 ) -> Result<bool, StoreError> {
     let scope = scope.clone();
+    let _kept_open = SharedDatabase::open_existing_queue(&url.file)?;
     FileRecords::new(url.clone()).change(move |conn| {
         let known = read(conn, &scope)?;
         let changed = match (change, known) {
@@ -237,7 +238,6 @@ mod tests {
 
     use tempfile::TempDir;
 
-    use super::super::database::SharedDatabase;
     use super::*;
     use strata_records::caps::{CapAccounts, CapAdmission, RunCaps};
 
@@ -286,6 +286,10 @@ mod tests {
     async fn runs_of_a_tenant_cost_no_more_together_than_its_cap() {
         let temp = TempDir::new().unwrap();
         let url = url(&temp);
+        let absent = change_cap(&url, &scope(), CapChange::Set(Usd(100)));
+        assert!(matches!(absent, Err(StoreError::Absent { .. })), "{absent:?}");
+        assert!(!url.file.exists());
+        let _open = open(&url);
         assert!(!change_cap(&url, &scope(), CapChange::Restart).unwrap());
         assert!(change_cap(&url, &scope(), CapChange::Set(Usd(100))).unwrap());
         let (one, other) = (run_caps(&url), run_caps(&url));
@@ -305,8 +309,9 @@ mod tests {
     async fn what_was_drawn_is_given_back_once_and_counts_as_spent_after_a_kill() {
         let temp = TempDir::new().unwrap();
         let url = url(&temp);
+        let database = open(&url);
         change_cap(&url, &scope(), CapChange::Set(Usd(10_000))).unwrap();
-        let caps = FileCaps::new(open(&url));
+        let caps = FileCaps::new(database);
         let drawn = caps.draw(&scope(), Usd(5)).await.unwrap();
         let generation = 1;
         let usd = Usd(20);

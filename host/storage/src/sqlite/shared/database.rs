@@ -173,6 +173,15 @@ impl std::ops::Deref for DatabaseHandle {
 }
 
 impl DatabaseHandle {
+    /// Creates the tables that a database needs for submitted runs, unless it has them.
+    fn with_queue_tables(self) -> Result<Self, StoreError> {
+        if self.is_queue.get().is_none() {
+            self.change(ChangeTerms::durable(), create_queue_tables)?;
+            let _ = self.is_queue.set(());
+        }
+        Ok(self)
+    }
+
     /// Makes a change, beginning when it is polled. Fails if the change is refused.
     pub(super) async fn make<T: Send + 'static>(
         self,
@@ -225,12 +234,13 @@ impl SharedDatabase {
 
     /// Opens the database at a path for submitted runs. Creates it, and the tables that it needs for them.
     pub(super) fn open_queue(path: &Path) -> Result<DatabaseHandle, StoreError> {
-        let database = Self::open(path, MissingDatabase::Create)?;
-        if database.is_queue.get().is_none() {
-            database.change(ChangeTerms::durable(), create_queue_tables)?;
-            let _ = database.is_queue.set(());
-        }
-        Ok(database)
+        Self::open(path, MissingDatabase::Create)?.with_queue_tables()
+    }
+
+    /// Opens the database at a path for submitted runs. Fails with `StoreError::Absent` if there is none: a setting for a
+    /// database that nobody has created is meant for another.
+    pub(super) fn open_existing_queue(path: &Path) -> Result<DatabaseHandle, StoreError> {
+        Self::open(path, MissingDatabase::Fail)?.with_queue_tables()
     }
 
     /// Returns the database at a path, if this process has it open to change it. Fails with `StoreError::Displaced` if the

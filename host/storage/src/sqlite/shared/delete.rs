@@ -42,7 +42,8 @@ pub(crate) fn read_retention(url: &SqliteUrl) -> Result<Retention, StoreError> {
 /// Says for how long runs are kept that have ended.
 pub(crate) fn set_retention(url: &SqliteUrl, retention: &Retention) -> Result<(), StoreError> {
     let text = retention.to_string();
-    SharedDatabase::open_queue(&url.file)?.change(ChangeTerms::durable(), move |conn| {
+    let database = SharedDatabase::open_existing_queue(&url.file)?;
+    database.change(ChangeTerms::durable(), move |conn| {
         write_note(conn, 0, RETENTION_NOTE, &text)
     })?;
     Ok(())

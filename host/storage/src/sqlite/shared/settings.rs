@@ -8,7 +8,7 @@ use strata_records::lineage::StoredRun;
 use super::super::lineage::SqliteRow;
 use super::super::write::write_note;
 use super::change::ChangeTerms;
-use super::database::{MissingDatabase, SharedDatabase};
+use super::database::SharedDatabase;
 use super::owner_note::remove_owner_notes;
 use crate::sqlite_url::SqliteUrl;
 use crate::{DatabaseSettings, FencedDatabase, Intake};
@@ -58,7 +58,7 @@ pub(super) fn is_closed(conn: &Connection) -> rusqlite::Result<bool> {
 
 /// Says whether runs may be added to a database.
 pub(crate) fn set_intake(url: &SqliteUrl, intake: Intake) -> Result<(), StoreError> {
-    let database = SharedDatabase::open_queue(&url.file)?;
+    let database = SharedDatabase::open_existing_queue(&url.file)?;
     database.change(ChangeTerms::durable(), move |conn| match intake {
         Intake::Closed => write_note(conn, 0, CLOSED_NOTE, ""),
         Intake::Open => {
@@ -81,9 +81,7 @@ pub(super) fn require_open(database: &SharedDatabase, url: &SqliteUrl) -> Result
 
 /// Takes all runs from whoever had them when the database was copied, and gives the database another random name.
 pub(crate) fn fence(url: &SqliteUrl) -> Result<FencedDatabase, StoreError> {
-    // Whoever creates it has nothing to fence.
-    drop(SharedDatabase::open(&url.file, MissingDatabase::Fail)?);
-    let database = SharedDatabase::open_queue(&url.file)?;
+    let database = SharedDatabase::open_existing_queue(&url.file)?;
     let incarnation = random_name();
     let new = incarnation.clone();
     let runs = database.change(ChangeTerms::durable(), move |conn| {
