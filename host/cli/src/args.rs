@@ -424,7 +424,7 @@ pub(super) struct DevArgs {
     /// The team file.
     #[arg(value_name = "TEAM.toml", default_value = "team.toml")]
     pub(super) team: PathBuf,
-    /// The idea, instead of the one in the file.
+    /// The idea, instead of the one in the file; `-` reads it from stdin.
     pub(super) idea: Option<String>,
     /// The storage directory; `workspace/storage/NAME.dev` by default, by the team's name. A team saved there is resumed.
     #[arg(long, value_name = "DIR")]

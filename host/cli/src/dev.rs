@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use super::args::DevArgs;
 use super::end_report::EndReport;
 use super::events_sink::{PreviousContent, ensure_events_not_input};
+use super::given_text::read_idea;
 use super::live_view::LiveView;
 use super::prompt::Prompt;
 use super::reporter::Reporter;
@@ -33,8 +34,9 @@ use super::{CommandFailure, Printer, exit_code, pluralize};
 /// The maximum number of changed files that are named.
 const MAX_NAMED_FILES: usize = 3;
 
-pub(super) fn dev(args: &DevArgs, printer: &Printer) -> Result<u8, CommandFailure> {
-    block_on_run(|_| run_rounds(args, printer))
+pub(super) fn dev(mut args: DevArgs, printer: &Printer) -> Result<u8, CommandFailure> {
+    args.idea = read_idea(args.idea)?;
+    block_on_run(|_| run_rounds(&args, printer))
 }
 
 /// How a round ended.

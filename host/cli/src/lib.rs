@@ -26,6 +26,7 @@ mod failure;
 mod fault_report;
 mod files;
 mod fork;
+mod given_text;
 mod graph;
 mod guest_lines;
 mod help;
@@ -154,7 +155,7 @@ fn run_command(cli: Cli, printer: &Printer) -> Result<u8, CommandFailure> {
     }
     match cli.command {
         Command::Run(args) => run::run(args, cli.verbose, printer),
-        Command::Dev(args) => dev::dev(&args, printer),
+        Command::Dev(args) => dev::dev(args, printer),
         Command::Try(args) => trial::run(&args, cli.verbose, printer),
         Command::Check(args) => check::check(&args, printer),
         Command::Lock(args) => lock::lock(&args, printer),

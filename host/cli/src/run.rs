@@ -25,6 +25,7 @@ use super::args::{DEFAULT_TEAM, IdeaUse, TeamAndIdea};
 use super::edit_notices::{note_edited_team_file, warn_edited};
 use super::end_report::EndReport;
 use super::events_sink::{EventsSink, PreviousContent, ensure_events_not_input, ensure_not_input};
+use super::given_text::read_idea;
 use super::in_use::with_worker;
 use super::live_view::LiveView;
 use super::printer::Verbosity;
@@ -343,6 +344,7 @@ fn launch_new(
     let report = &mut |notice: Notice<'_>| progress.show_notice(notice);
     let doubt = words.doubt();
     let TeamAndIdea { team, idea } = words;
+    let idea = read_idea(idea)?;
     let default = || {
         Path::new(DEFAULT_TEAM)
             .exists()

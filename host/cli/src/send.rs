@@ -1,15 +1,14 @@
 //! `send`: sends a message to a team.
 
-use std::io::Read;
-
 use strata_core::record::json::Json;
 use strata_core::record::message::{IDEMPOTENCY_KEY, Message};
 use strata_core::text::find_unfit_for_name;
-use strata_host::launch::{MAX_MESSAGE_BYTES, load_saved, send as put};
+use strata_host::launch::{load_saved, send as put};
 use strata_host::storage::{StateSelector, StorageLocation};
 use strata_host::suggest::did_you_mean;
 
 use super::edit_notices::warn_if_edited;
+use super::given_text::read_content;
 use super::submit::note_missing_worker;
 use super::{CommandFailure, Printer, SendArgs};
 
@@ -91,23 +90,6 @@ pub(super) fn check_names(args: &SendArgs) -> Result<(), CommandFailure> {
         }
     }
     Ok(())
-}
-
-/// Returns the message's content, which is read from stdin if `text` is `-`.
-pub(super) fn read_content(text: String) -> Result<String, CommandFailure> {
-    let content = match text.as_str() {
-        "-" => std::io::read_to_string(std::io::stdin().take(MAX_MESSAGE_BYTES + 1)).map_err(
-            |error| CommandFailure::usage(format!("cannot read the text from stdin: {error}")),
-        )?,
-        _ => text,
-    };
-    if content.len() as u64 > MAX_MESSAGE_BYTES {
-        let hint = "put it into a file that is granted to the action, and send its name";
-        return Err(CommandFailure::usage(format!(
-            "the text has more than 16 MiB; {hint}"
-        )));
-    }
-    Ok(content)
 }
 
 /// Returns the labels that roles watch; none if the storage cannot be read.

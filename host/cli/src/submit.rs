@@ -9,6 +9,7 @@ use strata_host::manifest::operator::in_force;
 use strata_host::storage::{DatabaseSet, RunNeeds, Shortage, StorageLocation, SubmissionState};
 
 use super::args::{DEFAULT_TEAM, IdeaUse, SubmitArgs, TeamAndIdea};
+use super::given_text::read_idea;
 use super::printer::Verbosity;
 use super::progress::ProgressDisplay;
 use super::sanitize::sanitize;
@@ -28,6 +29,7 @@ pub(super) fn submit(args: SubmitArgs, printer: &Printer) -> Result<u8, CommandF
     }
     let idea_use = IdeaUse::Start { command: "submit" };
     let TeamAndIdea { team, idea } = TeamAndIdea::parse(&args.words, idea_use)?;
+    let idea = read_idea(idea)?;
     let submission = Submission {
         team: team.unwrap_or_else(|| PathBuf::from(DEFAULT_TEAM)),
         idea,

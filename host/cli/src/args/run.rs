@@ -25,7 +25,7 @@ use crate::metrics;
 )]
 pub(crate) struct RunArgs {
     /// The team file (ends in .toml; `team.toml` by default) and the idea (anything else; a word that looks like a file
-    /// only after the team file). On a resume both may be left out.
+    /// only after the team file; `-` reads it from stdin). On a resume both may be left out.
     #[arg(value_name = "TEAM.toml | IDEA", num_args = 0..=2)]
     pub(crate) words: Vec<String>,
     /// Resume the team saved in this directory (or in its team.json), or at the URL of a run in a database.

@@ -87,7 +87,7 @@ pub(super) fn parse_drain(text: &str) -> Result<Duration, String> {
 )]
 pub(crate) struct SubmitArgs {
     /// The team file (ends in .toml; `team.toml` by default) and the idea (anything else; a word that looks like a file
-    /// only after the team file).
+    /// only after the team file; `-` reads it from stdin).
     #[arg(value_name = "TEAM.toml | IDEA", num_args = 0..=2)]
     pub(crate) words: Vec<String>,
     /// The database in which the run is kept. Of several, it is one that is open for new runs, selected by the run's name.

@@ -11,9 +11,10 @@ use crate::CommandFailure;
 use crate::args::{
     AnswerArgs, DeleteArgs, ForkArgs, PruneArgs, ResumeArgs, RunOptions, SelectionArgs, SendArgs,
 };
+use crate::given_text::read_content;
 use crate::prune;
 use crate::requests::parse_answer;
-use crate::send::{check_names, read_content};
+use crate::send::check_names;
 
 impl Remote<'_> {
     pub(super) fn answer(&self, args: &AnswerArgs) -> Result<u8, CommandFailure> {

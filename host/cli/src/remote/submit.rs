@@ -15,6 +15,7 @@ use super::read::{code_of, is_at_rest};
 use super::{Remote, answer_for_name};
 use crate::CommandFailure;
 use crate::args::{DEFAULT_TEAM, IdeaUse, SubmitArgs, TeamAndIdea};
+use crate::given_text::read_idea;
 use crate::progress::ProgressDisplay;
 
 /// For how many seconds the server answers at once.
@@ -31,6 +32,7 @@ pub(super) fn submit(remote: &Remote<'_>, args: SubmitArgs) -> Result<u8, Comman
     }
     let idea_use = IdeaUse::Start { command: "submit" };
     let TeamAndIdea { team, idea } = TeamAndIdea::parse(&args.words, idea_use)?;
+    let idea = read_idea(idea)?;
     let overrides = Overrides {
         operators: in_force(None)?,
         components: args.component,
