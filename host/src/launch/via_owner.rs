@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use strata_base::advice::Advice;
+use strata_base::clock::stopwatch;
 use strata_base::files::blob::Blobs;
 use strata_base::process::wait::wait;
 use strata_core::record::message::Message;
@@ -21,13 +22,13 @@ use super::start::first_event;
 use super::{Author, LaunchError, control};
 use crate::bundle::is_saved_base;
 
-/// The number of attempts if the team changes its owner in between.
-const MAX_ATTEMPTS: u32 = 10;
-/// The number of times that a process may own the storage without listening. It may be about to
-/// release the storage.
-const MAX_UNREACHABLE: u32 = 4;
-/// The delay after the first attempt. It grows linearly: twice that after the second, and so on.
-const RETRY_DELAY: Duration = Duration::from_millis(20);
+/// How long an operation is tried again if the team changes its owner in between, or if its owner does not listen: it
+/// may be loading the components of the team, or about to release the storage.
+const MAX_WAIT: Duration = Duration::from_secs(5);
+/// The delay after the first attempt. It is doubled after each further one.
+const FIRST_DELAY: Duration = Duration::from_millis(20);
+/// The longest delay.
+const MAX_DELAY: Duration = Duration::from_millis(200);
 
 /// Answers that were accepted.
 #[derive(Debug)]
@@ -224,7 +225,8 @@ pub(super) fn via_owner<T>(
     ours: impl Fn(OpenedTeam) -> Result<T, LaunchError>,
     theirs: impl Fn() -> ControlOutcome<T>,
 ) -> Result<T, LaunchError> {
-    let (mut tried, mut unreachable) = (1, 0);
+    let start = stopwatch();
+    let mut delay = FIRST_DELAY;
     loop {
         let in_use = match OpenedTeam::open_without_running(location) {
             Ok(opened) => match ours(opened) {
@@ -234,18 +236,14 @@ pub(super) fn via_owner<T>(
             },
             Err(LaunchError::Store(in_use @ StoreError::Locked { .. })) => match theirs() {
                 ControlOutcome::Answered(result) => return result,
-                ControlOutcome::Nobody => {
-                    unreachable += 1;
-                    in_use
-                }
-                ControlOutcome::Ended => in_use,
+                ControlOutcome::Nobody | ControlOutcome::Ended => in_use,
             },
             Err(error) => return Err(error),
         };
-        if tried == MAX_ATTEMPTS || unreachable == MAX_UNREACHABLE {
+        if start.elapsed() >= MAX_WAIT {
             return Err(in_use.into());
         }
-        std::thread::sleep(RETRY_DELAY * tried);
-        tried += 1;
+        std::thread::sleep(delay);
+        delay = (delay * 2).min(MAX_DELAY);
     }
 }
