@@ -118,7 +118,7 @@ fn describe_tool_call(call: &FailedToolCall) -> Vec<String> {
 
 /// Returns a host call and its response on one line.
 pub(super) fn describe_host_call(call: &HostCallView) -> String {
-    let response = describe_response(call.outcome, &call.response);
+    let response = describe_response(call.outcome.name(), &call.response);
     format!(
         "{:<6} {}",
         call.kind.name(),
@@ -126,11 +126,12 @@ pub(super) fn describe_host_call(call: &HostCallView) -> String {
     )
 }
 
-/// Returns the response of a host call, marked if the call failed.
-pub(super) fn describe_response(outcome: CallOutcome, response: &str) -> String {
-    match outcome {
-        CallOutcome::Answered => response.to_owned(),
-        CallOutcome::Failed | CallOutcome::Unknown => format!("failed: {response}"),
+/// Returns the response of a host call with an outcome of this name, marked if the call failed.
+pub(super) fn describe_response(outcome: &str, response: &str) -> String {
+    if outcome == CallOutcome::Answered.name() {
+        response.to_owned()
+    } else {
+        format!("failed: {response}")
     }
 }
 

@@ -23,6 +23,7 @@ use strata_host::view::{
 use strata_host::wording::{commented_command, shell_command};
 
 use action::InspectedAction;
+pub(super) use calls::{is_of as is_call_of, show_documents as show_calls};
 use standing::{OpenObject, RunStanding, standing};
 pub(super) use table::TextTable;
 

@@ -95,7 +95,7 @@ impl ActionView {
             }
         }
         let calls_command =
-            (!recorded_calls.is_empty()).then(|| calls_command(path, &team.slot_name(slot)));
+            (!recorded_calls.is_empty()).then(|| calls_command(path, Some(&team.slot_name(slot))));
         Self {
             role: role.name.clone(),
             action: role.component_name(slot.kind).to_owned(),
@@ -176,13 +176,13 @@ fn is_done_by_host(stepper: &Stepper, slot: Slot) -> bool {
     slot.kind == SlotKind::Think && by_model
 }
 
-fn calls_command(path: &Path, action: &str) -> SuggestedCommand {
-    SuggestedCommand::from_subcommand("inspect", [CommandArgument::Path(path.to_owned())]).with([
-        CommandArgument::word("--calls"),
-        CommandArgument::word("--action"),
-        CommandArgument::word(action),
-        CommandArgument::word("--json"),
-    ])
+/// Returns the command that prints the recorded calls of one action, or of all, as JSON.
+pub fn calls_command(path: &Path, action: Option<&str>) -> SuggestedCommand {
+    let mut words = vec!["--calls"];
+    words.extend(action.iter().flat_map(|action| ["--action", *action]));
+    words.push("--json");
+    SuggestedCommand::from_subcommand("inspect", [CommandArgument::Path(path.to_owned())])
+        .with(words.into_iter().map(CommandArgument::word))
 }
 
 #[cfg(test)]

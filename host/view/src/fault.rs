@@ -190,11 +190,16 @@ impl HostCallView {
 /// it consists of, the body of an HTTP response, the message of an error; the JSON document
 /// otherwise.
 pub fn response_text(call: &HostCall) -> String {
-    let response = call.response.value();
-    let reply = (call.kind == HostCallKind::Llm)
-        .then(|| ModelReply::deserialize(&response).ok())
+    let text = response_document_text(call.kind.name(), &call.response.value());
+    text.unwrap_or_else(|| call.response.as_str().to_owned())
+}
+
+/// Returns the response to a host call with a kind of this name as text; `None` if it has no better one than the document.
+pub fn response_document_text(kind: &str, response: &Value) -> Option<String> {
+    let reply = (kind == HostCallKind::Llm.name())
+        .then(|| ModelReply::deserialize(response).ok())
         .flatten();
-    let text = match reply {
+    match reply {
         Some(reply) => Some(reply.summary()),
         None if response["vectors"].is_array() => {
             let count = response["vectors"].as_array().map_or(0, Vec::len);
@@ -203,8 +208,7 @@ pub fn response_text(call: &HostCall) -> String {
         None => ["body", "message"]
             .iter()
             .find_map(|field| response[*field].as_str().map(str::to_owned)),
-    };
-    text.unwrap_or_else(|| call.response.as_str().to_owned())
+    }
 }
 
 /// What to do about a fault. It depends on the cause that the host recorded and, where the cause

@@ -50,7 +50,7 @@ use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
 use strata_driver::work_name::index_and_name;
 
-pub use action::{ActionFault, ActionLog, ActionView, last_output};
+pub use action::{ActionFault, ActionLog, ActionView, calls_command, last_output};
 pub use activity::{RoleActivity, WorkKind, WorkState};
 pub use answer_form::AnswerField;
 pub use budget::{ExhaustedBudget, raise_budget, raise_step_limit};
@@ -69,7 +69,8 @@ pub use ending::{
     status_at_rest,
 };
 pub use fault::{
-    CodeSource, FailedToolCall, FaultAdvice, FaultView, HostCallView, Remedy, response_text,
+    CodeSource, FailedToolCall, FaultAdvice, FaultView, HostCallView, Remedy,
+    response_document_text, response_text,
 };
 pub use files::{FileChangeKind, FileChangeView};
 pub use holder::HolderState;

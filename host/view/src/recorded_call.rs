@@ -5,8 +5,6 @@ use strata_core::record::host_call::{CallOutcome, HostCall};
 use strata_core::record::json::Json;
 use strata_driver::public_event::{EventLine, PublicEvent};
 
-use super::response_text;
-
 /// A recorded host call. It is serialised as its public event, followed by what came back.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RecordedCallView {
@@ -19,10 +17,6 @@ pub struct RecordedCallView {
     /// The response as it was recorded.
     #[serde(serialize_with = "super::serialize_document")]
     pub response: Json,
-    /// The response as a text: that of a model's reply, the body of an HTTP response, or the JSON
-    /// document.
-    #[serde(skip)]
-    pub text: String,
 }
 
 impl RecordedCallView {
@@ -32,7 +26,6 @@ impl RecordedCallView {
             line,
             outcome: call.outcome,
             response: call.response.clone(),
-            text: response_text(call),
         }
     }
 

@@ -1,23 +1,59 @@
 //! `inspect --calls`: lists the recorded host calls with requests and responses.
 
+use serde::Deserialize;
+use serde_json::Value;
 use strata_core::record::money::Usd;
-use strata_host::clock::rfc3339;
 use strata_host::launch::for_each_call;
-use strata_host::public_event::PublicEvent;
 use strata_host::storage::StorageLocation;
-use strata_host::view::RecordedCallView;
+use strata_host::view::{SuggestedCommand, calls_command, response_document_text};
+use strata_host::wording::shell_command;
 
 use super::table::TextTable;
 use crate::fault_report::describe_response;
-use crate::{CommandFailure, Printer, preview, shell_path, shell_word};
+use crate::{CommandFailure, Printer, preview};
 
 /// The maximum number of characters shown of a request and of a response.
 const PREVIEW_CHARS: usize = 40;
+
+/// What is shown of a recorded call, from the document in which it is printed as JSON.
+#[derive(Deserialize)]
+struct ShownCall {
+    time: String,
+    step: u64,
+    role: String,
+    action: String,
+    call: String,
+    source: String,
+    cost: f64,
+    finish: Option<String>,
+    what: String,
+    outcome: String,
+    response: Value,
+}
 
 /// Shows the calls of one action, `ROLE.ACTION`, or of all.
 pub(super) fn show(
     location: &StorageLocation,
     action: Option<&str>,
+    printer: &Printer,
+) -> Result<(), CommandFailure> {
+    let mut calls = Vec::new();
+    for_each_call(location, &mut |view| {
+        calls.extend(serde_json::to_value(&view).ok());
+    })?;
+    show_documents(
+        calls,
+        action,
+        &calls_command(location.path(), action),
+        printer,
+    )
+}
+
+/// Shows those of these calls, as they are printed as JSON, that one action made, or all. `in_full` prints them.
+pub(crate) fn show_documents(
+    calls: Vec<Value>,
+    action: Option<&str>,
+    in_full: &SuggestedCommand,
     printer: &Printer,
 ) -> Result<(), CommandFailure> {
     let mut table = TextTable::new(
@@ -26,50 +62,18 @@ pub(super) fn show(
         ],
         printer,
     );
-    for_each_selected_call(location, action, &mut |view| {
-        if let Some(row) = table_row(&view) {
-            table.add_row(row);
-        }
-    })?;
+    for call in calls.into_iter().filter(|call| is_of(call, action)) {
+        let call = ShownCall::deserialize(call).map_err(|error| {
+            CommandFailure::internal(format!("a recorded call has another form: {error}"))
+        })?;
+        table.add_row(call.cells());
+    }
     table.print(printer);
     if !table.is_empty() {
-        let action = action
-            .map(|name| format!(" --action {}", shell_word(name)))
-            .unwrap_or_default();
         printer.print_line("");
-        printer.print_line(&format!(
-            "in full: strata-host inspect {} --calls{action} --json",
-            shell_path(location.path())
-        ));
+        printer.print_line(&format!("in full: {}", shell_command(in_full)));
     }
     Ok(())
-}
-
-/// Returns the cells of a call.
-fn table_row(view: &RecordedCallView) -> Option<[String; 9]> {
-    let PublicEvent::HostCall {
-        action,
-        call,
-        source,
-        cost,
-        what,
-        used,
-    } = &view.line.event
-    else {
-        return None;
-    };
-    let finish = used.as_ref().and_then(|used| used.finish);
-    Some([
-        rfc3339(view.line.time_ms),
-        action.step.to_string(),
-        action.qualified_name(),
-        call.name().to_owned(),
-        source.name().to_owned(),
-        Usd::from_dollars(*cost).to_string(),
-        finish.map_or_else(|| "-".to_owned(), |finish| finish.name().to_owned()),
-        preview(what, PREVIEW_CHARS),
-        preview(&describe_response(view.outcome, &view.text), PREVIEW_CHARS),
-    ])
 }
 
 /// Prints them as JSON, an object a line.
@@ -79,24 +83,35 @@ pub(super) fn print_calls_json(
     printer: &Printer,
 ) -> Result<(), CommandFailure> {
     let mut printed = Ok(());
-    for_each_selected_call(location, action, &mut |view| {
-        if printed.is_ok() {
+    for_each_call(location, &mut |view| {
+        if printed.is_ok() && action.is_none_or(|action| view.is_of(action)) {
             printed = printer.print_json_line(&view);
         }
     })?;
     printed
 }
 
-/// Calls `visit` for the calls of one action, or of all, oldest first.
-fn for_each_selected_call(
-    location: &StorageLocation,
-    action: Option<&str>,
-    visit: &mut dyn FnMut(RecordedCallView),
-) -> Result<(), CommandFailure> {
-    for_each_call(location, &mut |view| {
-        if action.is_none_or(|action| view.is_of(action)) {
-            visit(view);
-        }
-    })
-    .map_err(CommandFailure::from)
+/// Whether a call, as it is printed as JSON, was made by this action: `ROLE.ACTION`. All are if none is named.
+pub(crate) fn is_of(call: &Value, action: Option<&str>) -> bool {
+    let text = |key: &str| call[key].as_str().unwrap_or_default();
+    action.is_none_or(|action| action == format!("{}.{}", text("role"), text("action")))
+}
+
+impl ShownCall {
+    fn cells(&self) -> [String; 9] {
+        let answer = response_document_text(&self.call, &self.response);
+        let answer = answer.unwrap_or_else(|| self.response.to_string());
+        let answer = describe_response(&self.outcome, &answer);
+        [
+            self.time.clone(),
+            self.step.to_string(),
+            format!("{}.{}", self.role, self.action),
+            self.call.clone(),
+            self.source.clone(),
+            Usd::from_dollars(self.cost).to_string(),
+            self.finish.clone().unwrap_or_else(|| "-".to_owned()),
+            preview(&self.what, PREVIEW_CHARS),
+            preview(&answer, PREVIEW_CHARS),
+        ]
+    }
 }

@@ -13,7 +13,7 @@ use strata_host::difference::StateDifference;
 use strata_host::launch::load_saved_with_provenance;
 use strata_host::open;
 use strata_host::storage::{ListedWorker, StateSelector, StorageLocation, WorkerProfile};
-use strata_host::view::{EndedRun, FileChangeView, RunOutput, RunRow};
+use strata_host::view::{EndedRun, FileChangeView, RunOutput, RunRow, calls_command};
 use strata_server::client::{ApiRequest, ClientError, StreamEnd};
 
 use super::Remote;
@@ -22,9 +22,9 @@ use crate::args::{
 };
 use crate::diff::ComparedSide;
 use crate::end_report::EndReport;
-use crate::inspect::inspect_copy;
+use crate::inspect::{inspect_copy, is_call_of, show_calls};
 use crate::result::show_output;
-use crate::run_at_server::{RunAtServer, continuation_at_server, row_of};
+use crate::run_at_server::{RunAtServer, add_server, continuation_at_server, row_of};
 use crate::sanitize::sanitize;
 use crate::{CommandFailure, checkpoints, diff, exit_code, files, runs, workers};
 
@@ -75,10 +75,7 @@ impl Remote<'_> {
     pub(super) fn inspect(&self, args: &InspectArgs) -> Result<u8, CommandFailure> {
         let (run, at) = split_at(&args.path, args.checkpoint.as_deref());
         if args.calls {
-            for call in self.list(&Self::path_of(run, "/calls"), &[])? {
-                self.printer.print_json_line(&call)?;
-            }
-            return Ok(0);
+            return self.inspect_calls(run, args);
         }
         if let (Some(id), true) = (&args.message, args.json) {
             let id = strata_server::client::encode_name(id);
@@ -108,6 +105,20 @@ impl Remote<'_> {
         let served = RunAtServer::new(run, at, self.client.url(), &document)
             .ok_or_else(|| not_understood("a run"))?;
         inspect_copy(&copy.location(), &served, args, self.printer)
+    }
+
+    fn inspect_calls(&self, run: &str, args: &InspectArgs) -> Result<u8, CommandFailure> {
+        let calls = self.list(&Self::path_of(run, "/calls"), &[])?;
+        let action = args.action.as_deref();
+        if !args.json {
+            let mut in_full = calls_command(Path::new(run), action);
+            add_server(&mut in_full, self.client.url());
+            return show_calls(calls, action, &in_full, self.printer).map(|()| 0);
+        }
+        for call in calls.iter().filter(|call| is_call_of(call, action)) {
+            self.printer.print_json_line(call)?;
+        }
+        Ok(0)
     }
 
     pub(super) fn events(&self, run: &str, is_followed: bool) -> Result<u8, CommandFailure> {
@@ -165,8 +176,9 @@ impl Remote<'_> {
         let mut items = self.list("/v1/runs", &query)?;
         items.truncate(args.filter().limit);
         if args.json {
-            for item in &items {
-                self.printer.print_json_line(item)?;
+            for item in items {
+                let row = row_of(&item).ok_or_else(|| not_understood("a run"))?;
+                self.printer.print_json_line(&with_row(item, &row))?;
             }
             return Ok(0);
         }
@@ -396,6 +408,19 @@ impl From<ServedWorker> for ListedWorker {
             is_draining: served.draining,
         }
     }
+}
+
+/// Returns the document in which a server describes a run, with everything that `runs --json` prints of a run elsewhere.
+fn with_row(item: Value, row: &RunRow) -> Value {
+    let mut document = item;
+    if let (Value::Object(fields), Ok(Value::Object(row))) =
+        (&mut document, serde_json::to_value(row))
+    {
+        for (key, value) in row {
+            fields.entry(key).or_insert(value);
+        }
+    }
+    document
 }
 
 /// Splits the checkpoint or the lineage off a run.

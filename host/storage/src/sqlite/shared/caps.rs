@@ -287,7 +287,10 @@ mod tests {
         let temp = TempDir::new().unwrap();
         let url = url(&temp);
         let absent = change_cap(&url, &scope(), CapChange::Set(Usd(100)));
-        assert!(matches!(absent, Err(StoreError::Absent { .. })), "{absent:?}");
+        assert!(
+            matches!(absent, Err(StoreError::Absent { .. })),
+            "{absent:?}"
+        );
         assert!(!url.file.exists());
         let _open = open(&url);
         assert!(!change_cap(&url, &scope(), CapChange::Restart).unwrap());
