@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use strata_core::machine::stepper::{Stepper, component_slot, retry_policy};
 use strata_core::record::conversation::reply_text;
 use strata_core::record::fault::{Fault, FaultCause, FaultKind, Retryability};

@@ -167,7 +167,7 @@ fn a_backtrace_is_shown_from_where_the_guest_s_own_code_is() {
 
 #[test]
 fn a_response_is_shown_as_the_text_that_a_person_looks_for() {
-    let check = |kind: HostCallKind, response: serde_json::Value, expected: &str| {
+    let check = |kind: HostCallKind, response: Value, expected: &str| {
         let call = HostCall {
             kind,
             request: "digest".into(),
