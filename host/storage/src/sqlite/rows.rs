@@ -435,18 +435,28 @@ pub(super) fn lineages_behind(
         // The run was deleted.
         return Ok(Vec::new());
     }
+    retain_behind(reader, rows)
+}
+
+/// Returns the lineages of all other runs whose rows lag behind. A database may have many runs, so the others are not kept
+/// in memory, nor are their rows written again.
+pub(super) fn lineages_of_others_behind(
+    reader: &SqliteReader,
+) -> Result<Vec<StoredLineage>, StoreError> {
+    let mut behind = Vec::new();
+    for run in reader.rows.other_runs()? {
+        behind.append(&mut retain_behind(reader, reader.rows.lineages_of(run)?)?);
+    }
+    Ok(behind)
+}
+
+fn retain_behind(
+    reader: &SqliteReader,
+    rows: Vec<StoredLineage>,
+) -> Result<Vec<StoredLineage>, StoreError> {
     let mut lines = reader.complete_lineages(rows.clone())?;
     lines.retain(|line| !rows.contains(line));
     Ok(lines)
-}
-
-/// Returns the lineages of all other runs.
-pub(super) fn lineages_of_others(reader: &SqliteReader) -> Result<Vec<StoredLineage>, StoreError> {
-    let mut all = Vec::new();
-    for run in reader.rows.other_runs()? {
-        all.append(&mut complete_lineages_of(reader, run)?);
-    }
-    Ok(all)
 }
 
 /// Returns how many changes of all runs were recorded: events of all lineages, and other changes
@@ -454,7 +464,11 @@ pub(super) fn lineages_of_others(reader: &SqliteReader) -> Result<Vec<StoredLine
 pub(crate) fn count_changes(reader: &SqliteReader) -> Result<(u64, bool), StoreError> {
     let _same = reader.begin_read()?;
     let own = |row: &StoredLineage| row.events - row.start();
-    let mut events: i64 = lineages_of_others(reader)?.iter().map(own).sum();
+    let mut events: i64 = 0;
+    for run in reader.rows.other_runs()? {
+        let lines = complete_lineages_of(reader, run)?;
+        events += lines.iter().map(own).sum::<i64>();
+    }
     if reader.rows.run != WHOLE_DATABASE {
         events += reader.stored_lineages()?.iter().map(own).sum::<i64>();
     }

@@ -18,7 +18,7 @@ use strata_records::lineage::StoredLineage;
 
 use super::error::failed_sync;
 use super::lineage::update_lineage;
-use super::rows::{SqliteReader, lineages_of_others};
+use super::rows::{SqliteReader, lineages_of_others_behind};
 use super::wal_file::max_bytes;
 use crate::progress::ProgressFile;
 use crate::schema;
@@ -189,7 +189,7 @@ pub(super) fn ensure_log_started(
     let fail = |e| reader.rows.error("write", e);
     // The rows of other runs may have stayed behind when a process was killed. They are read
     // before anything is changed, so that a damaged row leaves everything as it is.
-    let others = lineages_of_others(reader)?;
+    let others = lineages_of_others_behind(reader)?;
     // The progress file comes first, since readers of a database that expects a log require it.
     progress.open()?;
     // With an empty log, SQLite has nothing to sync before the database.
