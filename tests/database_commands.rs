@@ -123,6 +123,29 @@ fn a_database_that_is_closed_keeps_its_runs_and_gets_no_others_in_any_way() {
 }
 
 #[test]
+fn nothing_is_created_where_a_setting_is_meant_for_another_file() {
+    let place = Workspace::with(GREETER);
+    let settings: [&[&str]; 6] = [
+        &["close"],
+        &["open"],
+        &["fence"],
+        &["cap", "--set", "5"],
+        &["retention", "--keep", "done=1d"],
+        &["retention"],
+    ];
+    for setting in settings {
+        let (name, more) = setting.split_first().expect("a command");
+        let refused = place.host(&[&["database", name, "sqlite:typo.db"], more].concat());
+        let told = refused.expect(2).stderr;
+        assert!(
+            told.contains("a file of many runs is created with its first run"),
+            "{told}"
+        );
+        assert!(!place.path("typo.db").exists(), "{setting:?}");
+    }
+}
+
+#[test]
 fn databases_that_have_the_same_run_or_are_the_same_are_refused() {
     let (Some(one), Some(two)) = (new_database(), new_database()) else {
         return;

@@ -1,6 +1,9 @@
 //! `send`: messages are added to a team that runs or does not run, completely and once.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use strata_host::{Message, StorageLocation};
 
 use crate::live::GREETER;
 use crate::stream;
@@ -145,6 +148,51 @@ fn a_message_of_any_size_is_delivered_or_rejected() {
             .count(),
         1
     );
+}
+
+#[test]
+fn an_idea_is_read_from_stdin_in_place_of_a_dash_and_is_not_empty() {
+    let place = Workspace::with(GREETER);
+    let run = |idea: &str, text: &str, storage: &str| {
+        place.write("idea", text);
+        let mut command = place.command(&["run", "team.toml", idea, "--storage", storage]);
+        let input = std::fs::File::open(place.path("idea")).unwrap();
+        let ended = command.stdin(input).output().unwrap();
+        let told = String::from_utf8(ended.stderr).unwrap();
+        (ended.status.code(), told)
+    };
+    assert_eq!(run("-", "a poem\n", "one").0, Some(0));
+    let idea = |storage: &str| {
+        let shown = place.host(&["inspect", storage, "--json"]).expect(0).stdout;
+        let state: Value = serde_json::from_str(&shown).unwrap();
+        state["idea"].clone()
+    };
+    assert_eq!(idea("one"), "a poem");
+    for (word, text) in [("-", "\n"), ("", "unused"), ("  ", "unused")] {
+        let (code, told) = run(word, text, "two");
+        assert_eq!(code, Some(2), "{told}");
+        assert!(told.contains("the idea is empty"), "{told}");
+        assert!(!place.path("two").exists());
+    }
+}
+
+#[test]
+fn a_message_waits_for_an_owner_that_does_not_listen_yet() {
+    let place = Workspace::with(GREETER);
+    let url = format!("sqlite:{}?run=one", place.path("runs.db").display());
+    place
+        .host(&["run", "team.toml", "--storage", &url])
+        .expect(0);
+    let location = StorageLocation::new(&url);
+    let held = location.hold().unwrap();
+    let holder = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(1));
+        drop(held);
+    });
+    let message = Message::from_user("".into(), "more".into(), "UserRequirement".into());
+    let sent = strata_host::launch::send(&location, message, &[]).unwrap();
+    assert_eq!(sent.to, ["A"]);
+    holder.join().unwrap();
 }
 
 const ASKS: &str = r#"

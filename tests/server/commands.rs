@@ -1,5 +1,7 @@
 //! The commands about runs, through a server.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::ASKING;
@@ -206,6 +208,42 @@ dirs = [{ host = "out", guest = "/out", write = true }]"#;
         ["one", "t", "ended", "done", "1", "$0.0000"],
         "{listed}"
     );
+}
+
+#[test]
+fn recorded_calls_and_lists_have_through_a_server_what_they_have_of_its_storage() {
+    let server = TestServer::start_at(&Runs::InFile, ASKING);
+    let submit = ["submit", "team.toml", "--name", "one", "--wait"];
+    host(&server, &submit, 4);
+    host(&server, &["answer", "one", "ask-0-0-0-0=3"], 0);
+    host(&server, &["wait", "one"], 0);
+    let file = server.place.path("served/runs.db");
+    let database = format!("sqlite:{}", file.display());
+    let one = format!("{database}?run=one");
+    let rows = |shown: &str| {
+        let (rows, in_full) = shown.trim_end().rsplit_once('\n').expect("some lines");
+        (rows.to_owned(), in_full.to_owned())
+    };
+    for more in [&[][..], &["--action", "A.p"]] {
+        let of_run = [&["inspect", "one", "--calls"], more].concat();
+        let of_storage = [&["inspect", &one, "--calls"], more].concat();
+        let (through, in_full) = rows(&host(&server, &of_run, 0).stdout);
+        let (local, _) = rows(&server.place.host(&of_storage).expect(0).stdout);
+        assert!(local.contains(" human "), "{local}");
+        assert_eq!(through, local);
+        let server = format!("--json --server http://127.0.0.1:{}/", server.port);
+        assert!(in_full.ends_with(&server), "{in_full}");
+    }
+    let none = ["inspect", "one", "--calls", "--action", "A.other", "--json"];
+    assert_eq!(host(&server, &none, 0).stdout, "");
+    let keys = |listed: Vec<Value>| {
+        let document = listed[0].as_object().expect("an object");
+        document.keys().cloned().collect::<BTreeSet<_>>()
+    };
+    let local = server.place.host(&["runs", &database, "--json"]).expect(0);
+    let through = printed(&host(&server, &["runs", "--json"], 0));
+    let (local, through) = (keys(printed(&local)), keys(through));
+    assert_eq!(local.difference(&through).next(), None, "{through:?}");
 }
 
 #[test]

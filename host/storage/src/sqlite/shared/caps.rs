@@ -203,7 +203,7 @@ pub(crate) fn change_cap(
     change: CapChange,
 ) -> Result<bool, StoreError> {
     let scope = scope.clone();
-    let _kept_open = SharedDatabase::open_existing_queue(&url.file)?;
+    let _kept_open = SharedDatabase::open_existing_queue(url)?;
     FileRecords::new(url.clone()).change(move |conn| {
         let known = read(conn, &scope)?;
         let changed = match (change, known) {

@@ -27,6 +27,7 @@ use crate::owner_socket::note_in_lock;
 use crate::progress::WriteProgress;
 use crate::revision::RevisionCounter;
 use crate::schema::create_queue_tables;
+use crate::sqlite_url::SqliteUrl;
 
 /// The size at which the log is moved into the database, in pages of 4 KiB: 64 MiB. It is larger than that
 /// of a single run, since all runs wait meanwhile.
@@ -237,10 +238,17 @@ impl SharedDatabase {
         Self::open(path, MissingDatabase::Create)?.with_queue_tables()
     }
 
-    /// Opens the database at a path for submitted runs. Fails with `StoreError::Absent` if there is none: a setting for a
+    /// Opens the database of a URL for submitted runs. Fails with `StoreError::Absent` if there is none: a setting for a
     /// database that nobody has created is meant for another.
-    pub(super) fn open_existing_queue(path: &Path) -> Result<DatabaseHandle, StoreError> {
-        Self::open(path, MissingDatabase::Fail)?.with_queue_tables()
+    pub(super) fn open_existing_queue(url: &SqliteUrl) -> Result<DatabaseHandle, StoreError> {
+        let open = Self::open(&url.file, MissingDatabase::Fail);
+        let open = open.map_err(|error| match error {
+            StoreError::Absent { .. } => StoreError::Absent {
+                path: url.to_path(),
+            },
+            error => error,
+        });
+        open?.with_queue_tables()
     }
 
     /// Returns the database at a path, if this process has it open to change it. Fails with `StoreError::Displaced` if the

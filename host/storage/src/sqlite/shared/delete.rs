@@ -42,7 +42,7 @@ pub(crate) fn read_retention(url: &SqliteUrl) -> Result<Retention, StoreError> {
 /// Says for how long runs are kept that have ended.
 pub(crate) fn set_retention(url: &SqliteUrl, retention: &Retention) -> Result<(), StoreError> {
     let text = retention.to_string();
-    let database = SharedDatabase::open_existing_queue(&url.file)?;
+    let database = SharedDatabase::open_existing_queue(url)?;
     database.change(ChangeTerms::durable(), move |conn| {
         write_note(conn, 0, RETENTION_NOTE, &text)
     })?;

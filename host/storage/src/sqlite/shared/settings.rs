@@ -58,7 +58,7 @@ pub(super) fn is_closed(conn: &Connection) -> rusqlite::Result<bool> {
 
 /// Says whether runs may be added to a database.
 pub(crate) fn set_intake(url: &SqliteUrl, intake: Intake) -> Result<(), StoreError> {
-    let database = SharedDatabase::open_existing_queue(&url.file)?;
+    let database = SharedDatabase::open_existing_queue(url)?;
     database.change(ChangeTerms::durable(), move |conn| match intake {
         Intake::Closed => write_note(conn, 0, CLOSED_NOTE, ""),
         Intake::Open => {
@@ -81,7 +81,7 @@ pub(super) fn require_open(database: &SharedDatabase, url: &SqliteUrl) -> Result
 
 /// Takes all runs from whoever had them when the database was copied, and gives the database another random name.
 pub(crate) fn fence(url: &SqliteUrl) -> Result<FencedDatabase, StoreError> {
-    let database = SharedDatabase::open_existing_queue(&url.file)?;
+    let database = SharedDatabase::open_existing_queue(url)?;
     let incarnation = random_name();
     let new = incarnation.clone();
     let runs = database.change(ChangeTerms::durable(), move |conn| {
