@@ -172,6 +172,8 @@ fn a_killed_run_is_distinguished_from_a_running_one() {
         "{alive}"
     );
     process.kill();
+    let listed = place.host(&["runs", "store"]).expect(0).stdout;
+    assert!(listed.contains("resting  cut off"), "{listed}");
     let dead = shown();
     assert!(
         dead.contains("status      cut off\n") && dead.contains("`Fail`: cut off"),

@@ -66,6 +66,7 @@ fn cells(row: &RunRow, about: String) -> [String; 10] {
     };
     let status = match &row.problem {
         Some(_) if row.status.is_none() => "unreadable".to_owned(),
+        _ if row.is_cut_off() => "cut off".to_owned(),
         _ => row.status.map_or_else(none, str::to_owned),
     };
     [

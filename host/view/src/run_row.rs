@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use strata_base::clock::rfc3339;
+use strata_core::record::event::Status;
 use strata_core::record::money::Usd;
-use strata_storage::RunListing;
+use strata_storage::{LifecycleState, RunListing};
 
 /// A run in a list. Serialised, it is what `runs --json` prints of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -66,6 +67,11 @@ pub struct OwnerView {
 }
 
 impl RunRow {
+    /// Returns whether the run was cut off: it is saved as running, and nothing continues it by itself.
+    pub fn is_cut_off(&self) -> bool {
+        self.state == LifecycleState::Resting.name() && self.status == Some(Status::Running.name())
+    }
+
     /// Returns the row of a run. `damage` is why what is saved of it cannot be read.
     pub fn new(run: &RunListing, damage: Option<String>) -> Self {
         let known = |text: &str| (!text.is_empty()).then(|| text.to_owned());
