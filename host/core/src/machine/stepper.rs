@@ -41,7 +41,7 @@ use crate::record::rules::Thinker;
 use crate::record::spending::Amount;
 use crate::record::turn::{HostTool, ToolRef};
 use crate::record::work::{ActivationKey, CallKey, Work};
-use crate::state::activation::{Activation, CallProgress, OpenCall};
+use crate::state::activation::{Activation, CallProgress, OpenCall, TurnCall};
 use crate::state::budget::{BudgetScope, charged_slot};
 use crate::state::environment::Environment;
 use crate::state::environment::activations::called_key;
@@ -67,7 +67,7 @@ use ready_index::{ReadyIndex, RoleStatus};
 use role_calls::{begins_role, idempotency_prefix, is_role_busy};
 pub use team_state::IllegalEvent;
 use team_state::TeamState;
-use tool_calls::startable_tool_calls;
+use tool_calls::{is_held_up, startable_tool_calls};
 use turns::turn_limit_event;
 
 /// A team with its environment.
@@ -319,15 +319,22 @@ impl Stepper {
                 .filter_map(move |work| {
                     let open = activation.open_call(role, work)?;
                     let call = CallKey::in_activation(key, work);
-                    let (team, env) = (&self.state.team, &self.state.env);
-                    let is_held_up = || {
-                        let to = called_key(key, work).filter(|_| begins_role(env, call));
-                        to.is_some_and(|to| is_role_busy(team, env, to.role))
-                    };
-                    let is_ready = open.phase.is_ready() && !is_held_up();
+                    let is_ready = open.phase.is_ready() && !self.waits_for_role(key, open, work);
                     is_ready.then_some((call, open))
                 })
         })
+    }
+
+    /// Returns whether a call has to wait for a role that works on a call of another activation.
+    fn waits_for_role(&self, key: ActivationKey, open: OpenCall<'_>, work: Work) -> bool {
+        let (team, env) = (&self.state.team, &self.state.env);
+        let has_to_wait = |work: Work, _: &TurnCall| {
+            let call = CallKey::in_activation(key, work);
+            let to = called_key(key, work).filter(|_| begins_role(env, call));
+            to.is_some_and(|to| is_role_busy(team, env, to.role))
+        };
+        let call = open.activation.tool_call(work);
+        call.is_some_and(|call| is_held_up(work, call, &has_to_wait))
     }
 
     /// Returns what the next attempt of a call does with the recorded host calls of earlier ones.

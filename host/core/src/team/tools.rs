@@ -106,6 +106,8 @@ impl ToolLoop {
     pub fn fault_handling(&self, tool: ToolRef, kind: FaultKind) -> FaultHandling {
         let own = self.tool(tool).and_then(|tool| tool.faults);
         match own.unwrap_or(self.faults) {
+            // The call did nothing wrong: it is made again.
+            _ if kind == FaultKind::Interrupted => FaultHandling::Stops,
             ToolFaults::Return => FaultHandling::Returned,
             ToolFaults::Stop => FaultHandling::Stops,
             ToolFaults::Auto => match kind {

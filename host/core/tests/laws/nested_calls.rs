@@ -16,12 +16,14 @@ use strata_core::record::scope_write::{ROLE_SCOPE, ScopeChange, Write};
 use strata_core::record::turn::{Approval, CallDecision, CallEffect, CallTarget, ToolRef};
 use strata_core::record::work::{CallKey, CallResult, Work};
 use strata_core::state::activation::ToolOutcome;
-use strata_core::team::Team;
+use strata_core::team::{OnFault, React, Team};
 
 use crate::manual_run::{ManualRun, says};
-use crate::tool_roles::{analyst, answers, calls};
+use crate::teams::role;
+use crate::tool_roles::{analyst, answers, calls, tool};
 
 const A: RoleId = RoleId(0);
+const B: RoleId = RoleId(1);
 
 fn team() -> Team {
     analyst(|_| {})
@@ -237,12 +239,91 @@ fn calls_are_nested_four_levels_deep_and_count_towards_the_limit_of_the_activati
 }
 
 fn work(nested: NestedPath) -> Work {
-    let (turn, call, tool) = (0, 0, ToolRef::Action(ActionId(0)));
+    nested_work(0, nested)
+}
+
+/// Returns a call within the call of `x` at this position of the first turn.
+fn nested_work(call: u32, nested: NestedPath) -> Work {
+    let (turn, tool) = (0, ToolRef::Action(ActionId(0)));
     Work::ToolCall {
         turn,
         call,
         nested,
         tool,
+    }
+}
+
+/// Returns a team in which a model and the code of `x` can call `B`.
+fn with_role(b: React) -> Team {
+    let mut team = analyst(|tools| tools.tools.push(tool("B", ToolRef::Role(B))));
+    team.roles[1] = role("B", &[], &["b"]);
+    team.roles[1].react = b;
+    team
+}
+
+/// Returns how many attempts were started for the code of `x`.
+fn attempts_of_code(run: &ManualRun) -> usize {
+    let mut log = run.log.iter();
+    let is_started = |event: &&Event| {
+        let is_code = |call: &CallKey| call.work == nested_work(1, NestedPath::EMPTY);
+        matches!(event, Event::Attempt(call, AttemptEvent::CallStarted(_)) if is_code(call))
+    };
+    log.by_ref().filter(is_started).count()
+}
+
+#[test]
+fn code_that_calls_a_role_which_waits_for_a_human_is_executed_again_once_the_role_is_free() {
+    let team = || with_role(React::Human);
+    let mut run = ManualRun::start(team());
+    run.turn(|run| calls(run, &["B", "x"]));
+    let outer = run.call();
+    nest_role(&mut run, outer.key(), "B", B);
+    for expected in [1, 2] {
+        assert_eq!(run.halt(), Status::Waiting);
+        assert_eq!(attempts_of_code(&run), expected);
+        let request = run.open_request(B);
+        let yes = HumanAnswer::Given(Json::parse("\"yes\"").expect("JSON"));
+        let event = run.stepper.request_answered_event(&request, yes, None);
+        run.record(event.expect("an open request"));
+        run.resume(team(), CallPolicy::Auto);
+        let outer = run.call();
+        nest_role(&mut run, outer.key(), "B", B);
+        if expected == 2 {
+            run.end_call(&outer, Ok(says("code ok")));
+        }
+    }
+    run.turn(|_| answers("done"));
+    assert_eq!(run.halt(), Status::Done);
+}
+
+#[test]
+fn code_that_calls_a_role_which_failed_is_not_executed_again_before_that_is_resumed() {
+    for policy in [OnFault::Stop, OnFault::Park] {
+        let team = || {
+            let mut team = with_role(React::ByOrder);
+            team.policy.on_fault = policy;
+            team
+        };
+        let mut run = ManualRun::start(team());
+        run.turn(|run| calls(run, &["B", "x"]));
+        let started = [run.call(), run.call()];
+        let outer = started
+            .iter()
+            .find(|call| call.role == A)
+            .expect("the code");
+        nest_role(&mut run, outer.key(), "B", B);
+        run.end(B, Err(Fault::new(FaultKind::Trap, "broken")));
+        assert_eq!(run.halt(), Status::Failed);
+        assert_eq!(attempts_of_code(&run), 1);
+        run.resume(team(), CallPolicy::Auto);
+        run.act(Ok(says("b ok")));
+        let outer = run.call();
+        assert_eq!((outer.role, outer.attempt), (A, 2));
+        nest_role(&mut run, outer.key(), "B", B);
+        run.act(Ok(says("b ok again")));
+        run.end_call(&outer, Ok(says("code ok")));
+        run.turn(|_| answers("done"));
+        assert_eq!(run.halt(), Status::Done);
     }
 }
 

@@ -313,6 +313,8 @@ fn a_tool_decides_about_its_faults_before_its_role() {
     check(Stop, Some(Return), FaultKind::Trap, "trap: it went wrong");
     check(Auto, None, FaultKind::Cpu, "cpu: it went wrong");
     check(Auto, None, FaultKind::Host, "open");
+    // An interruption is no result of the tool.
+    check(Return, Some(Return), FaultKind::Interrupted, "open");
 }
 
 #[test]

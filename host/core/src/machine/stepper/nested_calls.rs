@@ -11,7 +11,7 @@ use alloc::string::String;
 
 use super::call_limits::exceeded_number;
 use super::team_state::{ApplyResult, IllegalEvent, TeamState, ensure};
-use super::tool_calls::{can_be_called, is_known_tool};
+use super::tool_calls::{can_be_called, is_known_tool, startable_tool_calls};
 use crate::record::event::{
     AttemptEvent, CallFailed, CallSuspended, Event, NestedCallMade, NestedCallPlan, SuspendReason,
 };
@@ -20,7 +20,7 @@ use crate::record::id::RoleId;
 use crate::record::nested_path::MAX_NESTED_LEVELS;
 use crate::record::turn::CallDecision;
 use crate::record::work::{CallKey, Work};
-use crate::state::activation::{Activation, CallProgress, NestedCall, Phase, TurnCall};
+use crate::state::activation::{Activation, CallProgress, NestedCall, Phase, TurnCall, is_made_in};
 use crate::state::environment::Environment;
 
 /// How many tools one tool call may call. The number of a call is part of its key, which has a fixed size.
@@ -156,7 +156,12 @@ fn end_of_waiting(state: &TeamState, call: CallKey) -> Option<Event> {
         _ => None,
     });
     let Some((number, tool, fault)) = failed else {
-        let reason = if open.progress.waits_for_nested() {
+        let tools = state.team.role(call.role).tool_loop();
+        let can_start = tools.is_some_and(|tools| {
+            let mut startable = startable_tool_calls(tools, open.activation);
+            startable.any(|work| is_made_in(work, call.work))
+        });
+        let reason = if open.progress.waits_for_nested() || !can_start {
             SuspendReason::NestedCall
         } else {
             SuspendReason::Budget

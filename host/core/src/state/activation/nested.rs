@@ -223,7 +223,7 @@ impl TurnCall {
     }
 
     /// Returns the work that this call is, as the call with this number within `outer`.
-    fn work_within(&self, outer: Work, number: u16) -> Option<Work> {
+    pub(crate) fn work_within(&self, outer: Work, number: u16) -> Option<Work> {
         let Work::ToolCall {
             turn, call, nested, ..
         } = outer
