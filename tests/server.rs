@@ -57,6 +57,36 @@ fn a_run_is_started_answered_and_read_to_its_end() {
 }
 
 #[test]
+fn messages_of_many_clients_to_one_run_are_all_taken() {
+    const CLIENTS: usize = 8;
+    const MESSAGES: usize = 6;
+    wherever_runs_are(|runs| {
+        let server = TestServer::start_at(runs, ASKING);
+        server.submit(&server.token, json!({ "name": "one" }));
+        let (http, token) = (server.client(), &server.token);
+        std::thread::scope(|scope| {
+            for client in 0..CLIENTS {
+                scope.spawn(move || {
+                    for n in 0..MESSAGES {
+                        let content = format!("{client}-{n}");
+                        let message = json!({ "content": content, "cause": "Note" });
+                        let sent = http.post(token, "/v1/runs/one/messages", &message);
+                        assert!(sent.status < 300, "{sent:?}");
+                    }
+                });
+            }
+        });
+        let saved = server.get(&server.token, "/v1/runs/one/team.json").body;
+        for client in 0..CLIENTS {
+            for n in 0..MESSAGES {
+                let content = format!("\"{client}-{n}\"");
+                assert!(saved.contains(&content), "{content}");
+            }
+        }
+    });
+}
+
+#[test]
 fn a_revoked_token_ends_its_streams() {
     wherever_runs_are(|runs| {
         let server = TestServer::start_at(runs, ASKING);

@@ -35,6 +35,7 @@ mod request_times;
 mod request_view;
 mod routes;
 mod run_origin;
+mod run_turns;
 mod run_view;
 pub mod serve;
 mod server;

@@ -260,9 +260,9 @@ impl From<StoreError> for Problem {
                 Self::conflict("there is a run of this name").named("name-taken")
             }
             StoreError::Closed { .. } => Self::conflict(text.clone()).named("closed"),
-            StoreError::Locked { .. } => {
-                Self::conflict("a process works on the run").named("in-use")
-            }
+            StoreError::Locked { .. } => Self::conflict("a process works on the run")
+                .named("in-use")
+                .retry_after(1),
             StoreError::Fenced { .. } | StoreError::RecordTaken { .. } => {
                 Self::conflict("something else was done at the same time; repeat the request")
                     .retry_after(1)

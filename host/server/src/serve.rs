@@ -25,6 +25,7 @@ use crate::kept_answers::KeptAnswers;
 use crate::listen::{TlsError, bind, read_tls, serve_connections};
 use crate::mcp::McpEndpoint;
 use crate::routes::{Site, router, routes_without_storage};
+use crate::run_turns::RunTurns;
 use crate::server::{Server, ServerPhase};
 use crate::streams::hub::ChangeHub;
 use crate::tokens::{TokenRegistry, new_token_text};
@@ -370,6 +371,7 @@ fn new_server(
         changes: ChangeHub::default(),
         feeds: Default::default(),
         texts: Arc::default(),
+        turns: RunTurns::default(),
         phase: watch::Sender::new(ServerPhase::Serving),
         policy: settings.policy.clone(),
         tenants: settings.tenants.clone(),

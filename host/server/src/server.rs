@@ -17,6 +17,7 @@ use crate::problem::Problem;
 use crate::readiness::Readiness;
 use crate::request_times::RequestTimes;
 use crate::run_origin::{RunOrigin, RunOrigins};
+use crate::run_turns::RunTurns;
 use crate::run_view::{RunView, ViewCache};
 use crate::streams::hub::ChangeHub;
 use crate::streams::model_text::ModelTexts;
@@ -53,6 +54,8 @@ pub struct Server {
     pub request_times: RequestTimes,
     /// Tells which runs change.
     pub changes: ChangeHub,
+    /// Requests that change the same run.
+    pub turns: RunTurns,
     /// The events of runs that somebody reads.
     pub feeds: RunFeeds,
     /// What models are writing.
@@ -84,6 +87,21 @@ impl Server {
         let server = Arc::clone(self);
         let done = tokio::task::spawn_blocking(move || work(&server)).await;
         done.unwrap_or_else(|_| Err(Problem::internal("the request could not be carried out")))
+    }
+
+    /// Carries out work that changes a run, after that of the requests that came before.
+    pub async fn changing<T: Send + 'static>(
+        self: &Arc<Self>,
+        run: &ServedRun,
+        work: impl FnOnce(&Self) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let turn = self.turns.take(&run.id).await?;
+        self.blocking(move |server| {
+            // Also if nobody waits for the answer any more.
+            let _turn = turn;
+            work(server)
+        })
+        .await
     }
 
     /// Whether a token still counts. If that is not known, it does.

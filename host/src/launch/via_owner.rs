@@ -9,6 +9,7 @@ use strata_base::advice::Advice;
 use strata_base::clock::stopwatch;
 use strata_base::files::blob::Blobs;
 use strata_base::process::wait::wait;
+use strata_base::random_id::random_id;
 use strata_core::record::message::Message;
 use strata_core::state::environment::Environment;
 use strata_driver::{AnsweredRequest, DriverError, Halt, HumanReply, Journal, SendReceipt};
@@ -25,10 +26,10 @@ use crate::bundle::is_saved_base;
 /// How long an operation is tried again if the team changes its owner in between, or if its owner does not listen: it
 /// may be loading the components of the team, or about to release the storage.
 const MAX_WAIT: Duration = Duration::from_secs(5);
-/// The delay after the first attempt. It is doubled after each further one.
-const FIRST_DELAY: Duration = Duration::from_millis(20);
-/// The longest delay.
-const MAX_DELAY: Duration = Duration::from_millis(200);
+/// The shortest delay before it is tried again, and by how many milliseconds it may be longer. It is random, so that of
+/// several processes that try, each has its turn.
+const MIN_DELAY: Duration = Duration::from_millis(10);
+const MAX_MORE_MS: u128 = 60;
 
 /// Answers that were accepted.
 #[derive(Debug)]
@@ -226,7 +227,6 @@ pub(super) fn via_owner<T>(
     theirs: impl Fn() -> ControlOutcome<T>,
 ) -> Result<T, LaunchError> {
     let start = stopwatch();
-    let mut delay = FIRST_DELAY;
     loop {
         let in_use = match OpenedTeam::open_without_running(location) {
             Ok(opened) => match ours(opened) {
@@ -243,7 +243,7 @@ pub(super) fn via_owner<T>(
         if start.elapsed() >= MAX_WAIT {
             return Err(in_use.into());
         }
-        std::thread::sleep(delay);
-        delay = (delay * 2).min(MAX_DELAY);
+        let more_ms = (random_id() % MAX_MORE_MS) as u64;
+        std::thread::sleep(MIN_DELAY + Duration::from_millis(more_ms));
     }
 }

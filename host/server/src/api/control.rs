@@ -134,7 +134,9 @@ pub async fn send_message(mut context: Context) -> Answer {
     let (server, caller) = (Arc::clone(&context.server), context.caller.clone());
     make_once(&context, &body, Some(&run.clone()), move |key| async move {
         let outcome = server
-            .blocking(move |server| send(server, &run, &caller, new, key.as_ref()))
+            .changing(&run.clone(), move |server| {
+                send(server, &run, &caller, new, key.as_ref())
+            })
             .await?;
         Ok(KeyedAnswer::Now(outcome))
     })
@@ -300,7 +302,7 @@ pub async fn answer_requests(mut context: Context) -> Answer {
     let server = Arc::clone(&context.server);
     make_once(&context, &body, Some(&run.clone()), move |_| async move {
         let outcome = server
-            .blocking(move |_| {
+            .changing(&run.clone(), move |_| {
                 let location = &run.listing.location;
                 check_answers(location, &replies).map_err(|error| at_request(error, &replies))?;
                 let accepted = match answer(location, &replies) {
@@ -367,7 +369,7 @@ async fn change_and_answer(
 ) -> Answer {
     let (changed, view) = context
         .server
-        .blocking(move |server| {
+        .changing(&run.clone(), move |server| {
             let changed = change(&run)?;
             let run = server
                 .reload(&run)?
@@ -575,7 +577,7 @@ pub async fn prune_run(mut context: Context) -> Answer {
     let how: Prune = context.optional_json(MAX_BODY_BYTES).await?;
     let result = context
         .server
-        .blocking(move |_| {
+        .changing(&run.clone(), move |_| {
             let done = prune_by(&run.listing.location, how.keep, Some(&by))?;
             let pruned = done.pruned;
             Ok(json!({
