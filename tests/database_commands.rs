@@ -123,6 +123,24 @@ fn a_database_that_is_closed_keeps_its_runs_and_gets_no_others_in_any_way() {
 }
 
 #[test]
+fn a_url_that_names_a_run_is_refused_where_a_database_is_meant() {
+    let place = Workspace::with(GREETER);
+    let one = "sqlite:runs.db?run=one";
+    let commands: [&[&str]; 5] = [
+        &["submit", "team.toml", "--database", one],
+        &["adopt", "store", "--to", one],
+        &["worker", "--database", one],
+        &["database", "close", one],
+        &["serve", "--database", one],
+    ];
+    for command in commands {
+        let told = place.host(command).expect(2).stderr;
+        assert!(told.contains("it names the run `one`"), "{told}");
+        assert!(!place.path("runs.db").exists(), "{command:?}");
+    }
+}
+
+#[test]
 fn nothing_is_created_where_a_setting_is_meant_for_another_file() {
     let place = Workspace::with(GREETER);
     let settings: [&[&str]; 6] = [

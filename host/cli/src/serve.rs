@@ -19,7 +19,7 @@ use super::printer::Verbosity;
 use super::run::block_on_run;
 use super::signals::Signals;
 use super::worker::show_report;
-use super::{CommandFailure, Printer};
+use super::{CommandFailure, Printer, shell_path, shell_word};
 
 pub(super) fn serve_runs(args: ServeArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let verbosity = if args.quiet {
@@ -49,6 +49,10 @@ pub(super) fn serve_runs(args: ServeArgs, printer: &Printer) -> Result<u8, Comma
         tenants: tenants.clone(),
         observer: RunObserver::default(),
     });
+    let place = match args.database.first() {
+        Some(database) => format!("--database {}", shell_word(&database.to_string())),
+        None => format!("--storage {}", shell_path(&args.storage)),
+    };
     let mut databases = args.database.into_iter();
     let home = databases.next();
     let settings = ServeSettings {
@@ -74,6 +78,12 @@ pub(super) fn serve_runs(args: ServeArgs, printer: &Printer) -> Result<u8, Comma
         };
         serve(settings, signals.stop.clone(), report, |started| {
             printer.print_line(&started.url);
+            if !started.has_token {
+                printer.warn(format_args!(
+                    "nobody can use the server, because there is no token; stop it, make one with \
+                     `strata-host token create NAME --rights RIGHTS {place}`, and start it again"
+                ));
+            }
         })
         .await?;
         Ok(0)

@@ -28,7 +28,7 @@ use crate::routes::{Site, router, routes_without_storage};
 use crate::run_turns::RunTurns;
 use crate::server::{Server, ServerPhase};
 use crate::streams::hub::ChangeHub;
-use crate::tokens::{TokenRegistry, new_token_text};
+use crate::tokens::{TokenRegistry, list_tokens, new_token_text};
 
 /// The file in a storage directory with all runs, and the one with its token.
 const RUNS_FILE: &str = "runs.db";
@@ -72,6 +72,20 @@ pub struct ServeSettings {
 }
 
 impl ServeSettings {
+    /// Returns the address of the page, with the token behind `#`. A server that listens on all addresses is reached by the
+    /// first of its names, at the port of the proxy if there is one in front of it.
+    fn url(&self, address: SocketAddr, token: Option<&str>) -> String {
+        let name = self.hosts.first().filter(|_| address.ip().is_unspecified());
+        let (scheme, authority) = match name {
+            Some(name) if self.is_behind_proxy => ("https", name.clone()),
+            Some(name) => ("https", format!("{name}:{}", address.port())),
+            None if self.tls.is_some() => ("https", address.to_string()),
+            None => ("http", address.to_string()),
+        };
+        let fragment = token.map(|token| format!("#token={token}"));
+        format!("{scheme}://{authority}/{}", fragment.unwrap_or_default())
+    }
+
     /// Returns all databases, the home first.
     fn databases(&self) -> impl Iterator<Item = &RunDatabase> {
         std::iter::once(&self.home).chain(&self.others)
@@ -124,6 +138,8 @@ pub struct ServerStarted {
     pub address: SocketAddr,
     /// The address of its page, with the token behind `#`, where no server and no log sees it.
     pub url: String,
+    /// Whether there is a token, or it is not known because the databases are away. Without one, nobody can use the server.
+    pub has_token: bool,
 }
 
 /// Returns the database of a storage directory.
@@ -179,7 +195,16 @@ pub async fn serve(
     let (end, ending) = watch::channel(false);
     let connections = serve_connections(listener, tls.clone(), site, ending);
     let connections = tokio::spawn(connections);
-    on_start(&started(address, tls.is_some(), token.as_deref()));
+    let has_token = match &opened {
+        _ if token.is_some() => true,
+        Ok(opened) => !list_tokens(opened.server.records.as_ref(), None)?.is_empty(),
+        Err(_) => true,
+    };
+    on_start(&ServerStarted {
+        address,
+        url: settings.url(address, token.as_deref()),
+        has_token,
+    });
     let opened = match opened {
         Ok(opened) => Some(opened),
         Err(error) => {
@@ -405,17 +430,6 @@ async fn work_on_a_thread(
                 source,
             })
         }
-    }
-}
-
-fn started(address: SocketAddr, is_encrypted: bool, token: Option<&str>) -> ServerStarted {
-    let scheme = if is_encrypted { "https" } else { "http" };
-    let fragment = token
-        .map(|token| format!("#token={token}"))
-        .unwrap_or_default();
-    ServerStarted {
-        address,
-        url: format!("{scheme}://{address}/{fragment}"),
     }
 }
 

@@ -80,6 +80,29 @@ impl RunDatabase {
         })
     }
 
+    /// Parses the URL of a database. Unlike `parse`, it also fails if the URL names a run: what is meant for one run would
+    /// be done with all of them, or with another one.
+    ///
+    /// # Errors
+    /// Fails if it is not the URL of a database, or names a run.
+    pub fn parse_whole(url: &str) -> Result<Self, StoreError> {
+        let database = Self::parse(url)?;
+        let run = if SqliteUrl::is_url(url) {
+            SqliteUrl::parse(url)?.run
+        } else {
+            DatabaseUrl::parse(url)?.run
+        };
+        match run {
+            Some(run) => Err(StoreError::InvalidUrl {
+                url: database.to_string(),
+                what: format!(
+                    "it names the run `{run}`, where a database is meant; leave `run=` away"
+                ),
+            }),
+            None => Ok(database),
+        }
+    }
+
     /// Returns what does the work.
     fn backend(&self) -> &dyn DatabaseBackend {
         match &self.kind {

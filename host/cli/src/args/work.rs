@@ -16,7 +16,7 @@ use crate::worker_log::LogFormat;
 
 /// Parses the URL of a database.
 pub(super) fn parse_database(text: &str) -> Result<RunDatabase, String> {
-    RunDatabase::parse(text).map_err(|error| error.to_string())
+    RunDatabase::parse_whole(text).map_err(|error| error.to_string())
 }
 
 #[derive(Args)]

@@ -445,6 +445,13 @@ pub fn resume(run: &ServedRun, terms: ResumeTerms, by: Author) -> Result<RunTran
         Status::Done => terms.checkpoint.is_none(),
         _ => run.listing.owner.is_some() || run.listing.state == LifecycleState::Queued,
     };
+    let is_left_alone =
+        run.listing.state == LifecycleState::Detached && run.listing.owner.is_none();
+    if is_left_alone && status != Status::Done {
+        let text =
+            "no worker continues the run, because it was not submitted to them; adopt it first";
+        return Err(Problem::conflict(text).named("detached"));
+    }
     if terms.is_empty() {
         if goes_on {
             return Ok(RunTransition::Already(status.name()));
