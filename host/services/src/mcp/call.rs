@@ -144,7 +144,11 @@ impl OpenCall {
                 },
                 () = sleep_until(silent_until.min(end)) => {
                     self.cancel.reason = Some("it takes too long");
-                    return CallEnd::TimedOut(self.limits.describe_hit(end <= silent_until));
+                    let mut what = self.limits.describe_hit(end <= silent_until);
+                    if let Some(line) = self.cancel.connection.stray_line(self.cancel.id) {
+                        what = format!("{what}; meanwhile {line}");
+                    }
+                    return CallEnd::TimedOut(what);
                 }
             }
         }

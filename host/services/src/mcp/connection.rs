@@ -76,6 +76,15 @@ impl Connection {
         }
     }
 
+    /// Describes a line that is no message, and that may have been meant as the answer to this request.
+    pub(super) fn stray_line(&self, id: u64) -> Option<String> {
+        match self {
+            Self::Stdio(stdio) => stdio.stray_line(id),
+            // An answer that is no message ends its request.
+            Self::Http(_) => None,
+        }
+    }
+
     /// Returns whether it can still be used.
     pub(super) fn is_alive(&self) -> bool {
         match self {

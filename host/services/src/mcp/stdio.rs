@@ -29,8 +29,10 @@ const QUEUED_MESSAGES: usize = 256;
 const STDERR_LINES: usize = 20;
 /// How many bytes of them are kept.
 const STDERR_BYTES: usize = 4 << 10;
-/// How many characters are kept of the first line of its output that is no message.
+/// How many characters are kept of a line of its output that is no message.
 const STRAY_CHARS: usize = 200;
+/// How many bytes of such a line are looked at, which is more than these characters can have.
+const STRAY_BYTES: usize = 4 << 10;
 /// How long the output of a process is still read after its end. What it wrote before is in the pipe.
 const DRAIN_TIME: Duration = Duration::from_millis(200);
 /// How often it is checked whether the output has been read meanwhile.
@@ -67,7 +69,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     /// The requests that wait for answers, by id.
-    waiting: BTreeMap<u64, oneshot::Sender<ExchangeResult>>,
+    waiting: BTreeMap<u64, WaitingRequest>,
     /// The calls among them.
     calls: CallSignals,
     /// Why nothing more arrives.
@@ -86,6 +88,15 @@ struct State {
     stray_line: Option<String>,
     /// Whether a message has arrived.
     has_spoken: bool,
+    /// The stray line of the last request that was given up and has one.
+    given_up_line: Option<String>,
+}
+
+/// A request that waits for its answer.
+struct WaitingRequest {
+    reply: oneshot::Sender<ExchangeResult>,
+    /// The beginning of a line that is no message and arrived meanwhile. It may have been meant as the answer.
+    stray_line: Option<String>,
 }
 
 impl Shared {
@@ -107,9 +118,9 @@ impl Shared {
             return;
         }
         let reason = reason(&state);
-        for (_, reply) in std::mem::take(&mut state.waiting) {
+        for (_, waiting) in std::mem::take(&mut state.waiting) {
             // It is no error if nobody waits any more.
-            let _ = reply.send(Err(LostAnswer::unknown(reason.clone())));
+            let _ = waiting.reply.send(Err(LostAnswer::unknown(reason.clone())));
         }
         state.ended = Some(reason);
     }
@@ -119,9 +130,13 @@ impl State {
     /// Returns what it wrote instead of messages, and the last lines on standard error, to follow a message.
     fn last_words(&self) -> String {
         let mut words = String::new();
-        // Who has sent a message is a server, whatever else it writes.
+        // Who has sent a message is a server, so only a line that may have been meant as an answer counts.
+        let mut meant = self.waiting.values();
+        let meant = meant.find_map(|waiting| waiting.stray_line.as_deref());
         if let (Some(line), false) = (&self.stray_line, self.has_spoken) {
             words = format!("; its standard output has no messages, but `{line}`");
+        } else if let Some(line) = meant.or(self.given_up_line.as_deref()) {
+            words = format!("; {}", describe_stray_line(line));
         }
         if !self.stderr.is_empty() {
             words += "; the last lines of its standard error:";
@@ -210,7 +225,11 @@ impl StdioConnection {
             if request.method == "tools/call" {
                 state.calls.insert(request.id, signals);
             }
-            state.waiting.insert(request.id, reply);
+            let waiting = WaitingRequest {
+                reply,
+                stray_line: None,
+            };
+            state.waiting.insert(request.id, waiting);
         }
         let _forget = ForgetOnDrop {
             shared: &self.shared,
@@ -246,6 +265,14 @@ impl StdioConnection {
     /// Returns whether its process has ended.
     pub(super) fn has_exited(&self) -> bool {
         self.shared.lock().has_exited
+    }
+
+    /// Returns a line that is no message, arrived while this request waited, and may have been meant as its answer.
+    /// What is returned is a description of it, for people.
+    pub(super) fn stray_line(&self, id: u64) -> Option<String> {
+        let state = self.shared.lock();
+        let line = state.waiting.get(&id)?.stray_line.as_deref()?;
+        Some(describe_stray_line(line))
     }
 
     /// Closes its input, which asks it to end.
@@ -291,7 +318,11 @@ struct ForgetOnDrop<'a> {
 impl Drop for ForgetOnDrop<'_> {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
-        state.waiting.remove(&self.id);
+        if let Some(waiting) = state.waiting.remove(&self.id)
+            && waiting.stray_line.is_some()
+        {
+            state.given_up_line = waiting.stray_line;
+        }
         state.calls.remove(self.id);
     }
 }
@@ -383,17 +414,35 @@ fn read_messages(output: impl Read, shared: &Shared) -> Result<(), Excess> {
     }
 }
 
-/// Keeps the first line that is no message, and warns about it. The warning does not quote it: unlike a fault, a log is
-/// not searched for secrets.
+/// Keeps a line that is no message for those whose answer it may be, and warns about the first one. The warning does not
+/// quote it: unlike a fault, a log is not searched for secrets.
 fn note_stray_line(line: &[u8], shared: &Shared) {
     let mut state = shared.lock();
-    if state.stray_line.is_none() {
-        state.stray_line = Some(excerpt(&visible_text(line), STRAY_CHARS));
+    let is_first = state.stray_line.is_none();
+    if !is_first && state.waiting.is_empty() {
+        return;
+    }
+    let line = &line[..line.len().min(STRAY_BYTES)];
+    let line = excerpt(&visible_text(line), STRAY_CHARS);
+    for waiting in state.waiting.values_mut() {
+        // What begins like an answer is not replaced by what does not.
+        let is_answer = |line: &str| line.starts_with('{');
+        if is_answer(&line) || !waiting.stray_line.as_deref().is_some_and(is_answer) {
+            waiting.stray_line = Some(line.clone());
+        }
+    }
+    if is_first {
+        state.stray_line = Some(line);
         tracing::warn!(
             "the MCP server `{}` writes lines to its standard output that are no messages; they are skipped",
             shared.server
         );
     }
+}
+
+/// Returns what is said of a line that is no message, and arrived while an answer was waited for.
+fn describe_stray_line(line: &str) -> String {
+    format!("the server wrote a line that is no message of the protocol: `{line}`")
 }
 
 /// Returns what was written as text, without characters that are not seen.
@@ -408,7 +457,7 @@ fn dispatch(incoming: Incoming, shared: &Shared) {
         Incoming::Reply { id, reply } => {
             let mut state = shared.lock();
             if let Some(waiting) = id.and_then(|id| state.waiting.remove(&id)) {
-                let _ = waiting.send(Ok(reply));
+                let _ = waiting.reply.send(Ok(reply));
             }
         }
         Incoming::Notification { method, params } if method == "notifications/progress" => {

@@ -1,5 +1,7 @@
 //! Servers that do not behave: each limit is enforced, and nothing of a server is left.
 
+mod hanging;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
