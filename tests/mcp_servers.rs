@@ -233,6 +233,23 @@ fn a_server_that_dies_is_started_again_three_times_and_then_no_more() {
 }
 
 #[test]
+fn a_server_that_hangs_costs_a_call_and_a_later_write_reaches_the_process_that_follows_it() {
+    for flags in [r#""slow=read_page""#, r#""slow=read_page", "old""#] {
+        let calls = ["read_page", "order"]
+            .map(|tool| format!("{{ name = \"pages__{tool}\", arguments = {{ n = 1 }} }}"));
+        let place = team_with_model(flags, "", &calls.each_ref().map(String::as_str));
+        let team = String::from_utf8(place.read("team.toml")).expect("a text");
+        let team = team.replace("[mcp.pages]", "[mcp.pages]\ntimeout = \"300ms\"");
+        place.write("team.toml", team);
+        let ended = place.run().expect(0);
+        assert_eq!(states(&ended), ["ready", "restarted"], "{}", ended.stderr);
+        assert!(ended.stderr.contains("`pages` hangs"), "{}", ended.stderr);
+        assert_eq!(lines(&place, "calls.txt").len(), 2);
+        assert_nothing_is_left(&place, 2);
+    }
+}
+
+#[test]
 fn a_server_ends_with_the_run_and_with_all_that_it_started_whatever_it_does() {
     let place = team_with_action(r#""stubborn""#, "", READ);
     place.run().expect(0);

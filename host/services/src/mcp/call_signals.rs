@@ -33,13 +33,15 @@ impl CallSignals {
         self.0.remove(&id);
     }
 
-    /// Notes the progress of a call.
-    pub(super) fn note_progress(&self, params: &Value) {
+    /// Notes the progress of a call. Returns whether there is such a call.
+    pub(super) fn note_progress(&self, params: &Value) -> bool {
         let token = params.get("progressToken").and_then(Value::as_u64);
-        if let Some(call) = token.and_then(|token| self.0.get(&token)) {
-            // Full of signals that say the same.
-            let _ = call.signals.try_send(Signal::Progress);
-        }
+        let Some(call) = token.and_then(|token| self.0.get(&token)) else {
+            return false;
+        };
+        // Full of signals that say the same.
+        let _ = call.signals.try_send(Signal::Progress);
+        true
     }
 
     /// Passes a question on to the call that it is probably about: the oldest without an open question, or else the

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 /// The error that a method does not exist.
 pub(super) const METHOD_NOT_FOUND: i64 = -32601;
 
-/// The request of a server that is answered without doing anything.
+/// The request that is answered without doing anything. Servers of the newest revision do not know it.
 pub(super) const PING: &str = "ping";
 /// The request of a server that asks a person.
 pub(super) const ELICITATION: &str = "elicitation/create";

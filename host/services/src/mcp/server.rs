@@ -1,4 +1,4 @@
-//! A server of a run: it is started at its first use, and again at the next call after it has died.
+//! A server of a run: it is started at its first use, and again at the next call after it has died or hangs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,8 +23,10 @@ use crate::http::HttpClient;
 use crate::plugin::pattern;
 use crate::variables::Variables;
 
-/// How often a server is started again after it has died.
+/// How often a server is started again after it has died, or was stopped because it hangs.
 const MAX_RESTARTS: u32 = 3;
+/// How long a server may take to answer a request that asks nothing of it, after a call was given up.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
 /// How long a server may go on after its input was closed, and then after it was asked to end.
 const END_TIME: Duration = Duration::from_secs(3);
 /// How often it is checked whether a server has ended.
@@ -145,11 +147,11 @@ impl Server {
         *lock(&self.known_revision) = revision;
     }
 
-    /// Returns the server as it runs. Starts it if it does not.
+    /// Returns the server as it runs. Starts it if it does not, and again if it hangs.
     pub(super) async fn running(&self) -> Result<Arc<RunningServer>, HostError> {
         let mut life = self.life.lock().await;
         if let Some(running) = &life.session {
-            if running.session.connection().is_alive() {
+            if running.session.connection().is_alive() && !self.stop_if_it_hangs(running).await {
                 return Ok(running.clone());
             }
             // Its process group ends with it.
@@ -161,7 +163,7 @@ impl Server {
                 self.note_state(ServerState::Gone, None, Some(reason));
             }
             let message = format!(
-                "the MCP server `{}` has ended {} times, and is not started again",
+                "the MCP server `{}` has ended or was stopped {} times, and is not started again",
                 self.name, life.starts
             );
             return Err(HostError::new(HostErrorKind::Upstream, message));
@@ -177,6 +179,27 @@ impl Server {
         self.note_omitted(omitted);
         life.session = Some(running.clone());
         Ok(running)
+    }
+
+    /// Stops a process in which a request was given up, if it answers nothing any more. Fails the calls that it works on
+    /// then. Returns whether it was stopped.
+    async fn stop_if_it_hangs(&self, running: &RunningServer) -> bool {
+        let Connection::Stdio(stdio) = running.session.connection() else {
+            return false;
+        };
+        // A server that asks a person may read nothing but the answer until then.
+        if !stdio.may_hang() || self.has_asking_calls() {
+            return false;
+        }
+        if running.session.is_responsive(stdio, ANSWER_TIME).await {
+            return false;
+        }
+        let time = format_duration(ANSWER_TIME);
+        let reason =
+            format!("it answered nothing for {time} after a call was given up, and was stopped");
+        tracing::warn!("the MCP server `{}` hangs: {reason}", self.name);
+        stdio.stop(&reason);
+        true
     }
 
     /// Returns the server if it runs. Starts it if it was never started; `None` if it does not run.
@@ -387,6 +410,34 @@ impl Server {
         }
     }
 
+    /// Lists the tools of the server anew, unless that has just been done.
+    pub(super) async fn refresh(&self, running: &RunningServer) -> Result<(), HostError> {
+        if running.has_fresh_list.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let failed = |why: &str| {
+            let message = format!(
+                "the MCP server `{}` gives no list of tools: {why}",
+                self.name
+            );
+            HostError::new(HostErrorKind::Upstream, message)
+        };
+        let limit = self.config.start;
+        match tokio::time::timeout(limit, running.session.list_tools()).await {
+            Ok(Ok(omitted)) => {
+                self.note_omitted(omitted);
+                Ok(())
+            }
+            Ok(Err(why)) => Err(failed(&why)),
+            Err(_) => {
+                let limit = format_duration(limit);
+                let words = last_words(running.session.connection());
+                let why = format!("it took longer than {limit} (`start` of the server){words}");
+                Err(failed(&why).caused_by(FaultCause::TimeLimit))
+            }
+        }
+    }
+
     /// Ends the server with all processes that it started.
     pub(super) async fn close(&self) {
         let parked = std::mem::take(&mut *lock(&self.parked));
@@ -419,13 +470,10 @@ async fn ends_in_time(stdio: &StdioConnection) -> bool {
     tokio::time::timeout(END_TIME, ended).await.is_ok()
 }
 
-impl RunningServer {
-    /// Lists the tools anew, unless that has just been done. Returns those that cannot be used.
-    pub(super) async fn refresh(&self) -> Result<Vec<OmittedTool>, String> {
-        if self.has_fresh_list.swap(false, Ordering::Relaxed) {
-            Ok(Vec::new())
-        } else {
-            self.session.list_tools().await
-        }
+/// Returns what a program wrote before it was given up, to follow a message.
+fn last_words(connection: &Connection) -> String {
+    match connection {
+        Connection::Stdio(stdio) => stdio.last_words(),
+        Connection::Http(_) => String::new(),
     }
 }

@@ -220,16 +220,7 @@ async fn list_of(server: &Server, grant: &GrantedTools) -> Result<Option<ToolLis
         }
         Err(error) => return Err(error),
     };
-    match running.refresh().await {
-        Ok(omitted) => server.note_omitted(omitted),
-        Err(why) => {
-            let message = format!(
-                "the MCP server `{}` gives no list of tools: {why}",
-                server.name
-            );
-            return Err(HostError::new(HostErrorKind::Upstream, message));
-        }
-    }
+    server.refresh(&running).await?;
     let tools = running.session.tools();
     let granted = tools
         .iter()

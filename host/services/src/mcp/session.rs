@@ -14,9 +14,10 @@ use super::call::{CallEnd, CallLimits, OpenCall};
 use super::call_span::record_request;
 use super::connection::{Connection, refused};
 use super::exchange::{LostAnswer, QUEUED_SIGNALS, Reach, Request};
-use super::message::{Reply, RpcError};
+use super::message::{self, Reply, RpcError};
 use super::question::KnownAnswers;
 use super::revision::Revision;
+use super::stdio::StdioConnection;
 use super::tool::{OmittedTool, Tool, read_tools};
 use crate::telemetry::{CallTrace, names};
 
@@ -402,6 +403,24 @@ impl ServerSession {
             }
         }
         Err(self.stop(format!("its list of tools has more than {MAX_PAGES} pages")))
+    }
+
+    /// Asks the server for a sign of life. Returns whether it answers within this time, or meanwhile says something of
+    /// a call that it works on.
+    pub(super) async fn is_responsive(&self, stdio: &StdioConnection, time: Duration) -> bool {
+        let before = stdio.signs_of_life();
+        let asking = async {
+            if self.revision.has_handshake() {
+                self.request(message::PING, json!({})).await.is_ok()
+            } else {
+                // It has no `ping`.
+                self.discover(None).await.is_ok()
+            }
+        };
+        match tokio::time::timeout(time, asking).await {
+            Ok(is_answered) => is_answered,
+            Err(_) => stdio.signs_of_life() > before,
+        }
     }
 
     /// Stops a server that exceeds a limit. Returns why.

@@ -31,7 +31,7 @@ const STDERR_LINES: usize = 20;
 const STDERR_BYTES: usize = 4 << 10;
 /// How many characters are kept of a line of its output that is no message.
 const STRAY_CHARS: usize = 200;
-/// How many bytes of such a line are looked at, which is more than these characters can have.
+/// How many bytes of such a line are looked at. These characters need fewer.
 const STRAY_BYTES: usize = 4 << 10;
 /// How long the output of a process is still read after its end. What it wrote before is in the pipe.
 const DRAIN_TIME: Duration = Duration::from_millis(200);
@@ -88,8 +88,12 @@ struct State {
     stray_line: Option<String>,
     /// Whether a message has arrived.
     has_spoken: bool,
+    /// The newest request that was given up without an answer, if it and all later ones have none.
+    given_up: Option<u64>,
     /// The stray line of the last request that was given up and has one.
     given_up_line: Option<String>,
+    /// How many answers, and notes of progress of open calls, have arrived.
+    signs_of_life: u64,
 }
 
 /// A request that waits for its answer.
@@ -267,12 +271,29 @@ impl StdioConnection {
         self.shared.lock().has_exited
     }
 
+    /// Returns whether a request was given up, and nothing has shown since that the server still answers.
+    pub(super) fn may_hang(&self) -> bool {
+        self.shared.lock().given_up.is_some()
+    }
+
+    /// Returns how many answers, and notes of progress of open calls, have arrived.
+    pub(super) fn signs_of_life(&self) -> u64 {
+        self.shared.lock().signs_of_life
+    }
+
     /// Returns a line that is no message, arrived while this request waited, and may have been meant as its answer.
     /// What is returned is a description of it, for people.
     pub(super) fn stray_line(&self, id: u64) -> Option<String> {
         let state = self.shared.lock();
         let line = state.waiting.get(&id)?.stray_line.as_deref()?;
         Some(describe_stray_line(line))
+    }
+
+    /// Fails all requests that wait, for this reason, and kills it with all its descendants.
+    pub(super) fn stop(&self, reason: &str) {
+        self.shared
+            .end(|state| format!("{reason}{}", state.last_words()));
+        self.kill();
     }
 
     /// Closes its input, which asks it to end.
@@ -318,10 +339,11 @@ struct ForgetOnDrop<'a> {
 impl Drop for ForgetOnDrop<'_> {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
-        if let Some(waiting) = state.waiting.remove(&self.id)
-            && waiting.stray_line.is_some()
-        {
-            state.given_up_line = waiting.stray_line;
+        if let Some(waiting) = state.waiting.remove(&self.id) {
+            state.given_up = state.given_up.max(Some(self.id));
+            if waiting.stray_line.is_some() {
+                state.given_up_line = waiting.stray_line;
+            }
         }
         state.calls.remove(self.id);
     }
@@ -456,12 +478,17 @@ fn dispatch(incoming: Incoming, shared: &Shared) {
     match incoming {
         Incoming::Reply { id, reply } => {
             let mut state = shared.lock();
+            state.signs_of_life += 1;
+            // The answer to a request that is as new shows that the server does not hang in the other.
+            state.given_up.take_if(|given_up| id >= Some(*given_up));
             if let Some(waiting) = id.and_then(|id| state.waiting.remove(&id)) {
                 let _ = waiting.reply.send(Ok(reply));
             }
         }
         Incoming::Notification { method, params } if method == "notifications/progress" => {
-            shared.lock().calls.note_progress(&params);
+            let mut state = shared.lock();
+            let is_of_open_call = state.calls.note_progress(&params);
+            state.signs_of_life += u64::from(is_of_open_call);
         }
         Incoming::Notification { .. } => {}
         Incoming::Request { id, method, params } => {
