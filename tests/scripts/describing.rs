@@ -27,6 +27,111 @@ fn a_syntax_error_is_an_error_of_check_with_its_position() {
     }
 }
 
+/// Checks that `check` and `describe` refuse a component that consists of these files, and what they say. The component is
+/// the first file, or the directory `work`.
+fn check_refused(component: &str, files: &[(&str, &str)], told: &str) {
+    let place = team("work.py");
+    let file = fs::read_to_string(place.path("team.toml")).unwrap();
+    let key = if component.contains('.') {
+        "script"
+    } else {
+        "component"
+    };
+    let named = format!("{key} = \"{component}\"");
+    place.write("team.toml", file.replace(r#"script = "work.py""#, &named));
+    for (name, text) in files {
+        let path = place.path(name);
+        fs::create_dir_all(path.parent().expect("a directory")).unwrap();
+        place.write(name, text);
+    }
+    for args in [&["check", "team.toml"][..], &["describe", component]] {
+        let refused = place.host(args);
+        assert_eq!(refused.code, Some(2), "{told}: {}", refused.stdout);
+        assert!(refused.stderr.contains(told), "{told}: {}", refused.stderr);
+    }
+}
+
+#[test]
+fn the_import_of_a_name_that_does_not_exist_is_an_error_of_check_with_its_position() {
+    let library = "export const h = 1;\nexport function f() {}\nexport { h as g };\n";
+    let check = |entry: &str, told: &str| {
+        let files = [
+            ("work/package.json", "{ \"name\": \"work\" }"),
+            ("work/src/action.js", entry),
+            ("work/src/lib.js", library),
+            (
+                "work/src/all.js",
+                "export * from \"./lib.js\";\nexport default 1;\n",
+            ),
+        ];
+        check_refused("work", &files, told);
+    };
+    let action = "export default { run: () => \"fine\" };\n";
+    for (import, column, told) in [
+        (
+            "import { h, LIMIT } from \"./lib.js\";",
+            13,
+            "`./lib.js` does not export `LIMIT`",
+        ),
+        (
+            "import { g, nothere } from \"./all.js\";",
+            13,
+            "`./all.js` does not export `nothere`",
+        ),
+        (
+            "import one from \"./lib.js\";",
+            8,
+            "`./lib.js` has no default export",
+        ),
+        (
+            "export { f, zz } from \"./lib.js\";",
+            13,
+            "`./lib.js` does not export `zz`",
+        ),
+        (
+            "import { action, nothere } from \"@strata/action\";",
+            18,
+            "`@strata/action` does not export `nothere`",
+        ),
+    ] {
+        let told = format!("work/src/action.js:2:{column}: SyntaxError: {told}");
+        check(&format!("\n{import}\n{action}"), &told);
+    }
+    let script = "\nimport { nothere } from \"@strata/action\";\nreturn 1;";
+    let told = "work.js:2:10: SyntaxError: `@strata/action` does not export `nothere`";
+    check_refused("work.js", &[("work.js", script)], told);
+}
+
+#[test]
+fn names_that_exist_and_types_are_imported() {
+    let files = [
+        ("package.json", "{ \"name\": \"work\" }"),
+        (
+            "src/action.ts",
+            "import { action, Context } from \"@strata/action\";\nimport all, { a, b as c, Shape, type Other, sum } from \"./all\";\n\
+             import * as lib from \"./lib\";\nconst shape: Shape = { n: a };\nlet other: Other | undefined;\n\
+             export default action({ run: (cx: Context) => `${all} ${sum(shape.n, c)} ${lib.d} ${other}` });\n",
+        ),
+        (
+            "src/all.ts",
+            "import { Other } from \"./lib\";\nexport * from \"./lib\";\nexport { Shape, d as default } from \"./lib\";\nexport { Other };\n",
+        ),
+        (
+            "src/lib.ts",
+            "export interface Shape { n: number }\nexport type Other = string;\nexport const { a, x: [b] } = { a: 1, x: [2] };\n\
+             export const d = \"four\";\nexport function sum(n: number, m: number) { return n + m; }\n",
+        ),
+    ];
+    let place = team("work.py");
+    for (name, text) in files {
+        let path = place.path("work").join(name);
+        fs::create_dir_all(path.parent().expect("a directory")).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let tried = place.host(&["try", "work", "x"]).expect(0);
+    assert_eq!(tried.stdout, "four 3 four undefined\n");
+}
+
 /// A team with a tool that adds numbers.
 fn team_with_tool(file: &str, text: &str) -> Workspace {
     let place = team(file);

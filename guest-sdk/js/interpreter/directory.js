@@ -10,6 +10,7 @@
 import * as sdk from "@strata/action";
 import { Edits } from "./edits.js";
 import { reportLines } from "./lines.js";
+import { checkNames, declaredNames, nameOf } from "./names.js";
 import { OPTIONS, mappedColumn, parsed, replaceAsync, runGenerator } from "./script.js";
 
 const { Failure } = sdk;
@@ -22,13 +23,18 @@ const FIRST = `([function* (${PARAMETERS}) { "use strict"; `;
 const NEXT = FIRST.replace("([", "}, ");
 const LAST = "}])";
 
-/** Translates the modules of a directory, in their order, for `load`. Throws a Failure like `translate` of `script.js`. */
+/**
+ * Translates the modules of a directory, in their order, for `load`. Throws a Failure like `translate` of `script.js`, also if
+ * a module imports a name that does not exist.
+ */
 export function translate({ files }) {
-  return files.map(translateModule);
+  const modules = files.map(({ name, text, imports }) => ({ name, imports, ...parsed(name, text, MODULE_OPTIONS) }));
+  const translation = modules.map(translateModule);
+  checkNames(modules);
+  return translation;
 }
 
-function translateModule({ name, text: source, imports }) {
-  const { text, tree, refuse } = parsed(name, source, MODULE_OPTIONS);
+function translateModule({ imports, text, tree, refuse }) {
   const edits = new Edits(text);
   const isAvailable = (imported) => imported === SDK || Object.hasOwn(imports, imported);
   const items = new ModuleItems(edits, (node, imported) => isAvailable(imported) || refuse(node, `cannot find module \`${imported}\``));
@@ -93,8 +99,7 @@ class ModuleItems {
 
   #exportNamed({ declaration, specifiers, source, start, end }) {
     if (declaration) {
-      const patterns = declaration.id ? [declaration.id] : declaration.declarations.map(({ id }) => id);
-      this.#getters.push(...patterns.flatMap(namesIn).map((name) => [name, name]));
+      this.#getters.push(...declaredNames(declaration).map((name) => [name, name]));
       this.#edits.replace(start, declaration.start, "");
       return;
     }
@@ -118,21 +123,6 @@ class ModuleItems {
     const name = `$module${this.#imports.length}`;
     this.#imports.push(`const ${name} = $import(${JSON.stringify(source.value)});`);
     return name;
-  }
-}
-
-/** Returns the name of a member of a module, which may be a string. */
-const nameOf = ({ name, value }) => name ?? value;
-
-/** Returns the names that a pattern declares. */
-function namesIn(pattern) {
-  switch (pattern?.type) {
-    case "Identifier": return [pattern.name];
-    case "ObjectPattern": return pattern.properties.flatMap(({ value, argument }) => namesIn(value ?? argument));
-    case "ArrayPattern": return pattern.elements.flatMap(namesIn);
-    case "AssignmentPattern": return namesIn(pattern.left);
-    case "RestElement": return namesIn(pattern.argument);
-    default: return [];
   }
 }
 

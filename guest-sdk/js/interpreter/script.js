@@ -11,6 +11,7 @@ import { parse } from "acorn";
 import { simple } from "acorn-walk";
 import { Edits, originalColumn } from "./edits.js";
 import { reportLines } from "./lines.js";
+import { missingInSdk, nameOf } from "./names.js";
 import { withoutTypes } from "./typescript.js";
 
 const SDK = "@strata/action";
@@ -183,12 +184,12 @@ function replaceModuleItem(node, edits, refuse, { isAvailable, instead }) {
     const { value: name } = node.source;
     if (!isAvailable(name)) refuse(node, `cannot find module \`${name}\`: ${instead(name)}`);
     const found = `$import(${JSON.stringify(name)})`;
-    const assignments = node.specifiers.map(({ type, local, imported }) => {
+    const assignments = node.specifiers.map((specifier) => {
+      const { type, local, imported } = specifier;
       if (type === "ImportNamespaceSpecifier") return `${local.name} = ${found}`;
-      const member = type === "ImportDefaultSpecifier" ? "default" : (imported.name ?? imported.value);
-      if (name === SDK && member === "default") {
-        refuse(node, `\`${SDK}\` has no default export; write \`{ ${local.name} }\``);
-      }
+      const member = type === "ImportDefaultSpecifier" ? "default" : nameOf(imported);
+      const missing = name === SDK ? missingInSdk(member) : undefined;
+      if (missing) refuse(specifier, member === "default" ? `${missing}; write \`{ ${local.name} }\`` : missing);
       return `{ ${member}: ${local.name} } = ${found}`;
     });
     edits.replace(node.start, node.end, assignments.length > 0 ? `const ${assignments.join(", ")};` : "");
