@@ -52,6 +52,45 @@ fn check_refused(component: &str, files: &[(&str, &str)], told: &str) {
 }
 
 #[test]
+fn a_mark_that_no_call_can_use_is_an_error_of_check_with_its_line() {
+    let asynchronous =
+        "from strata_action import action\n\n@action\nasync def act(cx): return ''\n";
+    let two = "from strata_action import action\n@action\ndef one(cx): pass\n@action\ndef two(cx): pass\n";
+    let refused = "TypeError: `act` must be a plain function";
+    let told = format!("work.py:3: {refused}");
+    check_refused("work.py", &[("work.py", asynchronous)], &told);
+    let told = "work.py:4: TypeError: `one` and `two` are both marked";
+    check_refused("work.py", &[("work.py", two)], told);
+    let project = ("work/pyproject.toml", "[project]\nname = \"work\"\n");
+    let entry = ("work/action.py", "import inner\n");
+    let told = format!("work/inner.py:3: {refused}");
+    check_refused(
+        "work",
+        &[project, entry, ("work/inner.py", asynchronous)],
+        &told,
+    );
+}
+
+#[test]
+fn a_directory_whose_entry_point_has_no_action_is_an_error_of_check() {
+    let project = ("work/pyproject.toml", "[project]\nname = \"work\"\n");
+    let told = "work/action.py: no function of the module `action` is marked with `@action`";
+    check_refused(
+        "work",
+        &[project, ("work/action.py", "def act(cx): return ''\n")],
+        told,
+    );
+    let package = ("work/package.json", "{ \"name\": \"work\" }");
+    let told = "work/src/action.js: `src/action.js` has no `export default action(";
+    for entry in [
+        "export const run = () => 1;",
+        "export default { walk: () => 1 };",
+    ] {
+        check_refused("work", &[package, ("work/src/action.js", entry)], told);
+    }
+}
+
+#[test]
 fn the_import_of_a_name_that_does_not_exist_is_an_error_of_check_with_its_position() {
     let library = "export const h = 1;\nexport function f() {}\nexport { h as g };\n";
     let check = |entry: &str, told: &str| {

@@ -12,7 +12,8 @@ const INTERFACES = { action: "run", planner: "plan", thinker: "choose" };
 /**
  * Returns the description of a script with this text, which has no types, or a promise of it. `load` runs the script and
  * returns the action that it exports, or a promise of it. A script that exports nothing is a program, for which it is not
- * called, unless this is the entry point of a directory (`isEntry`). If it fails, the description has the reason as `problem`.
+ * called, unless this is the entry point of a directory (`isEntry`). If it fails, the description has the reason as `problem`,
+ * or as `error`, like that of a translation, if every call will fail, too.
  */
 export function describe(text, load, isEntry = false) {
   const comments = [];
@@ -21,7 +22,10 @@ export function describe(text, load, isEntry = false) {
   const { description, inputSchema } = readComments(text, tree, exported, comments);
   const shown = { description, input_schema: write(inputSchema, "the input schema"), needs: [], exports: ["action"] };
   if (exported.length === 0 && !isEntry) return shown;
-  const failed = (error) => ({ ...shown, exports: undefined, problem: String(error).split("\n")[0] });
+  const failed = (error) => {
+    const why = error?.syntaxError ? { error: error.syntaxError } : { problem: String(error).split("\n")[0] };
+    return { ...shown, exports: undefined, ...why };
+  };
   const complete = (action) => ({
     description: action.description ?? shown.description,
     declared: { name: action.name, version: action.version, description: action.description },

@@ -10,7 +10,7 @@
 import * as sdk from "@strata/action";
 import { Edits } from "./edits.js";
 import { reportLines } from "./lines.js";
-import { checkNames, declaredNames, nameOf } from "./names.js";
+import { checkNames, declaredNames, exportedNames, nameOf } from "./names.js";
 import { OPTIONS, mappedColumn, parsed, replaceAsync, runGenerator } from "./script.js";
 
 const { Failure } = sdk;
@@ -25,13 +25,22 @@ const LAST = "}])";
 
 /**
  * Translates the modules of a directory, in their order, for `load`. Throws a Failure like `translate` of `script.js`, also if
- * a module imports a name that does not exist.
+ * a module imports a name that does not exist, or the entry point exports no action.
  */
-export function translate({ files }) {
+export function translate({ module, files }) {
   const modules = files.map(({ name, text, imports }) => ({ name, imports, ...parsed(name, text, MODULE_OPTIONS) }));
   const translation = modules.map(translateModule);
   checkNames(modules);
+  // `export *` passes no default on.
+  const entry = modules.find(({ name }) => name === module);
+  if (entry && !exportedNames(entry, () => []).has("default")) throw withoutAction(module);
   return translation;
+}
+
+/** Returns the failure of a directory whose entry point exports no action. */
+function withoutAction(module) {
+  const message = `\`${module}\` has no \`export default action({ run(cx) { … } })\``;
+  return Object.assign(new Failure("error", message), { syntaxError: { message, file: module } });
 }
 
 function translateModule({ imports, text, tree, refuse }) {
@@ -155,9 +164,7 @@ export function load({ module, files, translation }, lineReached) {
     return exported;
   };
   const { default: action } = loadFile(module);
-  if (typeof action?.run !== "function") {
-    throw new Failure("error", `\`${module}\` has no \`export default action({ run(cx) { … } })\``);
-  }
+  if (typeof action?.run !== "function") throw withoutAction(module);
   return action;
 }
 

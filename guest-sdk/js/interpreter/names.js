@@ -38,7 +38,7 @@ export function checkNames(modules) {
 }
 
 /** Returns the names that a module exports. `exportsOf` returns those of a module that it names. */
-function exportedNames(module, exportsOf) {
+export function exportedNames(module, exportsOf) {
   const names = module.tree.body.flatMap((node) => {
     switch (node.type) {
       case "ExportDefaultDeclaration": return ["default"];

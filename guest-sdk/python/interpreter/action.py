@@ -6,7 +6,7 @@ along, so that the code may be in a fence. The source of an action in a director
 `{name, module, files, translation}` (see `modules`). `translation` is absent if the script has not been translated. To
 obtain it, the host passes the config `{translate: script}` in an earlier call, whose output has the translation as its
 data, or `{error: {message, file, line, column}}` if the script has a syntax error. For the config `{describe: script}`,
-the data is what `description` says of the script.
+the data is what `description` says of the script; it may have such an `error`, too, whose line is not always known.
 
 `script` translates and loads scripts, `modules` the modules of a directory, `code_block` finds scripts in what a model
 wrote, `library` prepares the modules that they may use, `lines` reports which of their lines run, and `lookups` which
@@ -68,9 +68,7 @@ def describe_script(script: dict[str, Any]) -> dict[str, Any]:
     """Return what a script, or the source in a directory, says of itself."""
     if "files" not in script:
         return describe(script["text"], lambda: load_script(script, None))
-    base = script["module"].replace(".", "/")
-    texts = (file["text"] for file in script["files"] if file["name"] in (f"{base}.py", f"{base}/__init__.py"))
-    return describe(next(texts, ""), lambda: load_script(script, None))
+    return describe(modules.entry(script)["text"], lambda: load_script(script, None), is_entry=True)
 
 
 def script_in_message(cx: Any) -> dict[str, Any]:

@@ -19,6 +19,14 @@ from strata_action import Failure, exports, faults
 faults.hide(__file__)
 
 
+class Unmarked(Failure):
+    """No function is marked with `@action`. `file` is the entry point."""
+
+    def __init__(self, module: str, file: str) -> None:
+        super().__init__(f"no function of the module `{module}` is marked with `@action`")
+        self.file = file
+
+
 def translate(directory: dict[str, Any]) -> dict[str, Any]:
     """Return the compiled code of each file, in a form that JSON can represent. Raises SyntaxError."""
     return {
@@ -43,8 +51,16 @@ def load(directory: dict[str, Any], watch: Callable[[CodeType, int], None] | Non
     module = directory["module"]
     __import__(module)
     if "action" not in exports.registered:
-        raise Failure(f"no function of the module `{module}` is marked with `@action`")
+        raise Unmarked(module, entry(directory)["name"])
     return dict(exports.registered)
+
+
+def entry(directory: dict[str, Any]) -> dict[str, Any]:
+    """Return the file of the module with the action."""
+    base = directory["module"].replace(".", "/")
+    names = (f"{base}/__init__.py", f"{base}.py")
+    missing = {"name": names[1], "text": ""}
+    return next((file for file in directory["files"] if file["name"] in names), missing)
 
 
 class _Finder:

@@ -165,7 +165,7 @@ def action(function: Callable | None = None, *, needs: Iterable[str] = ()) -> Ca
     """
     if function is None:
         return lambda function: action(function, needs=needs)
-    return _register("action", function, needs)
+    return register("action", function, needs)
 
 
 def thinker(function: Callable) -> Callable:
@@ -173,15 +173,16 @@ def thinker(function: Callable) -> Callable:
 
     If it returns None, the activation ends.
     """
-    return _register("thinker", function)
+    return register("thinker", function)
 
 
 def planner(function: Callable) -> Callable:
     """Mark a function that takes a `Context` and returns a list of tasks, each a string or a `Task`."""
-    return _register("planner", function)
+    return register("planner", function)
 
 
-def _register(kind: str, function: Callable, needs: Iterable[str] = ()) -> Callable:
+def register(kind: str, function: Callable, needs: Iterable[str] = ()) -> Callable:
+    """Mark a function. Raises TypeError if it cannot be called as what it is marked."""
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
         raise TypeError(f"`{function.__name__}` must be a plain function; calls of the host block until they return")
     earlier = registered.get(kind)

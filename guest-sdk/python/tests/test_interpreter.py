@@ -181,8 +181,41 @@ def plan(cx): return []
         self.assertEqual((marked["description"], marked["exports"]), ("Adds.", None))
         self.assertIn("AttributeError", marked["problem"])
 
+    def test_what_a_decorator_refuses_is_an_error_with_its_line(self):
+        marked = "from strata_action import *\n\n@action\n"
+        cases = [
+            ("async def act(cx): pass", 3, "`act` must be a plain function"),
+            ("def act(cx): yield 1", 3, "`act` must be a plain function"),
+            ("def one(cx): pass\n@action(needs=[])\ndef two(cx): pass", 5, "`one` and `two` are both marked"),
+        ]
+        for text, line, message in cases:
+            found = self.described(marked + text)
+            error = found["error"]
+            self.assertEqual((error["file"], error["line"], found["exports"]), ("work.py", line, None), text)
+            self.assertIn(f"TypeError: {message}", error["message"])
+
 
 class Modules(unittest.TestCase):
+    def described(self, **files):
+        directory = {"module": "action", "files": [{"name": f"{name}.py", "text": text} for name, text in files.items()]}
+        registered, loaded = dict(exports.registered), dict(sys.modules)
+        try:
+            return describe(modules.entry(directory)["text"], lambda: modules.load(directory), is_entry=True)
+        finally:
+            exports.registered.update(registered)
+            sys.meta_path.pop(0)
+            sys.modules.update(loaded)
+
+    def test_a_directory_is_described_by_what_its_modules_mark(self):
+        marked = "from strata_action import action\n@action\n"
+        found = self.described(action="import other_part", other_part=marked + "def act(cx, n: int):\n    'Adds.'")
+        self.assertEqual((found["description"], found["exports"]), ("Adds.", ["action"]))
+        self.assertIn("integer", found["input_schema"])
+        error = {"message": "no function of the module `action` is marked with `@action`", "file": "action.py"}
+        self.assertEqual(self.described(action="x = 1")["error"], error)
+        error = self.described(action="import other_part", other_part=marked + "async def act(cx): pass")["error"]
+        self.assertEqual((error["file"], error["line"]), ("other_part.py", 2))
+
     def test_the_modules_of_a_directory_import_each_other(self):
         files = {
             "action.py": "from strata_action import action\nfrom greet.words import hello\nimport lines\n"

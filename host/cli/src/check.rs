@@ -40,7 +40,7 @@ fn check_team(args: &CheckArgs, printer: &Printer) -> Result<u8, CommandFailure>
     });
     drop(progress);
     let components = components?;
-    components.check_syntax(&definition)?;
+    components.check_scripts(&definition)?;
     let undescribed = components.description_warnings(&definition);
     components.services(&definition, sandbox, HiddenStorage::default())?;
     for cut in definition.describe_reductions() {

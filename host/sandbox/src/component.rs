@@ -92,14 +92,14 @@ pub struct ComponentInfo {
 /// Why a script does not describe itself completely. It can be called nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScriptProblem {
-    /// It has a syntax error, so each call fails.
-    Syntax {
+    /// It has a syntax error, or exports nothing that can be called, so each call fails.
+    Unusable {
         /// The name of the script, or of a file of its directory.
         file: String,
-        /// The line, from 1.
-        line: u32,
-        /// The column, from 1.
-        column: u32,
+        /// The line, from 1, if it is in one.
+        line: Option<u32>,
+        /// The column, from 1, if that is known.
+        column: Option<u32>,
         /// What is wrong.
         message: String,
     },

@@ -115,11 +115,12 @@ impl Components {
             .collect()
     }
 
-    /// Fails if a script has a syntax error. A team can run nevertheless, until the script is called.
-    pub fn check_syntax(&self, definition: &Definition) -> Result<(), Diagnostics> {
+    /// Fails if a script has a syntax error, or exports nothing that can be called. A team can run nevertheless, until the
+    /// script is called.
+    pub fn check_scripts(&self, definition: &Definition) -> Result<(), Diagnostics> {
         let errors = self.loaded.iter().filter_map(|(slot, info)| {
             let path = &definition.plugins.get(slot)?.component;
-            let error = source::syntax_error(path, info)?;
+            let error = source::unusable_script(path, info)?;
             Some(definition.component_problem(*slot, error))
         });
         errors.reduce(Diagnostics::and).map_or(Ok(()), Err)

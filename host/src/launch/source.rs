@@ -383,15 +383,15 @@ pub fn load_script(
     let source = default_finder(&KnownFiles::none()).find(path, report);
     let loaded = source.and_then(|source| source.load(sandbox, &Plugin::new(path)));
     let loaded = loaded.map_err(|error| error.message)?;
-    match syntax_error(path, &loaded) {
+    match unusable_script(path, &loaded) {
         Some(error) => Err(error),
         None => Ok(Some(loaded)),
     }
 }
 
-/// Returns the syntax error of a script, or of the source in a directory, with its position.
-pub(super) fn syntax_error(named: &Path, info: &ComponentInfo) -> Option<String> {
-    let Some(ScriptProblem::Syntax {
+/// Returns why a script, or the source in a directory, cannot be called, with the position.
+pub(super) fn unusable_script(named: &Path, info: &ComponentInfo) -> Option<String> {
+    let Some(ScriptProblem::Unusable {
         file,
         line,
         column,
@@ -405,8 +405,11 @@ pub(super) fn syntax_error(named: &Path, info: &ComponentInfo) -> Option<String>
     } else {
         named.to_owned()
     };
-    let shown = display_path(&path);
-    Some(format!("{shown}:{line}:{column}: {message}"))
+    let mut place = display_path(&path);
+    for number in line.iter().chain(line.and(column.as_ref())) {
+        place += &format!(":{number}");
+    }
+    Some(format!("{place}: {message}"))
 }
 
 /// Returns how a component is found outside of a team.

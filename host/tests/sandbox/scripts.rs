@@ -160,11 +160,11 @@ fn a_syntax_error_is_reported_and_the_script_is_translated_again_in_the_call() {
     let translate = "(call $ok_data (i32.const 640) (i32.const 0) (i32.const 4500) (i32.const 70))";
     let interpreter = interpreter(translate, CONFIG);
     let info = try_load(&SANDBOX, &interpreter, &limits()).expect("it is loaded");
-    let problem = ScriptProblem::Syntax {
+    let problem = ScriptProblem::Unusable {
         // An interpreter may name no other file.
         file: "a.js".into(),
-        line: 3,
-        column: 5,
+        line: Some(3),
+        column: Some(5),
         message: "odd".into(),
     };
     assert_eq!(info.problem.as_deref(), Some(&problem));

@@ -56,6 +56,8 @@ pub(super) struct ScriptDescription {
     pub(super) exports: Option<Vec<String>>,
     /// Why its language cannot say more of it.
     problem: Option<String>,
+    /// Why each call of it will fail.
+    error: Option<RefusedScript>,
     /// Why more is not known of it.
     #[serde(skip)]
     pub(super) failure: Option<ScriptProblem>,
@@ -74,11 +76,12 @@ pub(super) struct DeclaredManifest {
 /// The answer of an interpreter to a script that it cannot translate.
 #[derive(Deserialize)]
 struct Refusal {
-    error: SyntaxProblem,
+    error: RefusedScript,
 }
 
-#[derive(Deserialize)]
-struct SyntaxProblem {
+/// What is wrong with a script that cannot be called, and where.
+#[derive(Clone, Debug, Deserialize)]
+struct RefusedScript {
     message: String,
     file: Option<String>,
     line: Option<u32>,
@@ -136,7 +139,7 @@ impl Preparation<'_> {
             Err(why) => return Ok((loaded(None), ScriptDescription::undescribed(why))),
         };
         if let Ok(Refusal { error }) = serde_json::from_str(translation.as_str()) {
-            let failure = Some(self.syntax_problem(error));
+            let failure = Some(self.unusable(error));
             let description = ScriptDescription {
                 failure,
                 ..ScriptDescription::default()
@@ -153,6 +156,9 @@ impl Preparation<'_> {
         let mut description = description.unwrap_or_else(ScriptDescription::undescribed);
         if let Some(problem) = description.problem.take() {
             description.failure = Some(ScriptProblem::Undescribed(problem));
+        }
+        if let Some(error) = description.error.take() {
+            description.failure = Some(self.unusable(error));
         }
         Ok((loaded(Some(script)), description))
     }
@@ -186,15 +192,15 @@ impl Preparation<'_> {
         })?)
     }
 
-    fn syntax_problem(&self, error: SyntaxProblem) -> ScriptProblem {
+    fn unusable(&self, error: RefusedScript) -> ScriptProblem {
         let file = error
             .file
             .filter(|file| self.script.has_file(file))
             .unwrap_or_else(|| self.script.name.clone());
-        ScriptProblem::Syntax {
+        ScriptProblem::Unusable {
             file,
-            line: error.line.unwrap_or(1),
-            column: error.column.unwrap_or(1),
+            line: error.line,
+            column: error.column,
             message: error.message,
         }
     }
