@@ -417,7 +417,10 @@ fn describe_activity(activity: Option<&RoleActivity>) -> String {
         WorkKind::Turn => "a turn of its model".into(),
         WorkKind::Summary => "a summary of its conversation".into(),
         WorkKind::Planning => format!("planning with 0 `{action}`"),
-        WorkKind::Action => format!("action {} `{action}`", index.unwrap_or_default()),
+        WorkKind::Action => match index {
+            Some(index) => format!("action {index} `{action}`"),
+            None => format!("tool `{action}`"),
+        },
     };
     let how = match state {
         WorkState::Next => "next",

@@ -24,7 +24,8 @@ use strata_core::record::money::Usd;
 use strata_core::record::work::CallKey;
 use strata_storage::{Durability, Record};
 
-use crate::public_event::{action_name, is_routed};
+use crate::public_event::is_routed;
+use crate::work_name::index_and_name_of_call;
 
 pub use fleet::{FleetMember, FleetMetrics};
 pub use text::MetricsWriter;
@@ -185,8 +186,7 @@ impl Counts {
             }
             Event::StepConflicted(StepConflicted { writers, .. }) => {
                 for writer in writers {
-                    let action =
-                        action_name(stepper.team().role(writer.call.role), writer.call.work);
+                    let (_, action) = index_and_name_of_call(stepper, writer.call);
                     self.add_fault(writer.call.role, action, FaultKind::StateConflict);
                 }
             }
@@ -204,7 +204,7 @@ impl Counts {
         time_ms: i64,
     ) {
         let CallKey { role, work, .. } = call;
-        let action = action_name(stepper.team().role(role), work);
+        let (_, action) = index_and_name_of_call(stepper, call);
         match event {
             AttemptEvent::HostCalled(HostCalled { call, source, .. }) => {
                 self.add_host_call(role, action, call, *source);

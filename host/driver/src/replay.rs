@@ -23,7 +23,7 @@ use strata_core::record::work::{CallKey, CallResult, Work};
 use strata_services::plugin::Plugin;
 
 use crate::DriverError;
-use crate::work_name::index_and_name;
+use crate::work_name::index_and_name_of_call;
 
 pub use compare::AttemptDifference;
 use replayer::{RecordedAttempt, ReplayOutcome};
@@ -225,14 +225,13 @@ impl ReplaySession {
         };
         let role = key.role;
         let team = stepper.team();
-        let (_, part) = index_and_name(team.role(role), Some(call.work));
-        let activation = stepper.env().activation(key.activation());
-        // The tools of servers are not part of the team.
-        let called = activation.and_then(|activation| activation.tool_call(key.work));
-        let part = match (part, called) {
-            ("", Some(called)) => &called.tool,
-            (part, _) => part,
-        };
+        let (_, part) = index_and_name_of_call(
+            stepper,
+            CallKey {
+                work: call.work,
+                ..key
+            },
+        );
         let action = format!("{}.{part}", team.role(role).name);
         let location = AttemptLocation {
             step: stepper.env().step,

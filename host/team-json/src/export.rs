@@ -31,7 +31,7 @@ use super::layout::{
 use super::located_value::child_pointer;
 use super::machine_part::MachinePartWriter;
 use super::open::write_path;
-use super::saved_names::{action_of_work, react_mode, saved_name, state_of_action};
+use super::saved_names::{action_of_call, action_of_work, react_mode, saved_name, state_of_action};
 use super::{
     SCHEMA_PREFIX, SavedDefinition, VERSION, budget, files, joins, open, questions, requests,
 };
@@ -386,9 +386,9 @@ impl<'a> Exporter<'a> {
         MessagesByIdJson(self.message_list(ids))
     }
 
-    fn fault_json(&self, call: CallKey, open: OpenCall<'_>, fault: &'a Fault) -> FaultJson<'_> {
+    fn fault_json(&self, call: CallKey, open: OpenCall<'a>, fault: &'a Fault) -> FaultJson<'_> {
         let role = self.team.role(call.role);
-        let (index, action) = action_of_work(role, Some(call.work));
+        let (index, action) = action_of_call(role, open.activation, call.work);
         let slot = component_slot(role, call.role, call.work);
         let digest = slot.and_then(|slot| self.env.components.get(&slot));
         FaultJson {

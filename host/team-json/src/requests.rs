@@ -3,13 +3,14 @@
 
 use strata_core::record::human_request::HumanRequest;
 use strata_core::record::work::{CallKey, Work};
+use strata_core::state::activation::Activation;
 use strata_core::state::environment::Environment;
 use strata_core::team::Team;
 
 use super::field::{JsonDocument, TimeText};
 use super::layout::RequestJson;
 use super::open::write_path;
-use super::saved_names::action_of_work;
+use super::saved_names::action_of_call;
 
 /// Returns all open requests.
 pub(super) fn write<'a>(team: &'a Team, env: &'a Environment) -> Vec<RequestJson<'a>> {
@@ -17,7 +18,7 @@ pub(super) fn write<'a>(team: &'a Team, env: &'a Environment) -> Vec<RequestJson
     for (call, open) in env.open_calls(team) {
         let step = open.activation.opened_in_step;
         for request in open.requests() {
-            requests.push(list_entry(team, call, step, request));
+            requests.push(list_entry(team, (call, open.activation), step, request));
         }
     }
     requests
@@ -25,7 +26,7 @@ pub(super) fn write<'a>(team: &'a Team, env: &'a Environment) -> Vec<RequestJson
 
 fn list_entry<'a>(
     team: &'a Team,
-    call: CallKey,
+    (call, activation): (CallKey, &'a Activation),
     step: u64,
     request: &'a HumanRequest,
 ) -> RequestJson<'a> {
@@ -40,7 +41,7 @@ fn list_entry<'a>(
         asked_by,
     } = request;
     let role = team.role(call.role);
-    let (index, action) = action_of_work(role, Some(call.work));
+    let (index, action) = action_of_call(role, activation, call.work);
     let (turn, tool_call) = match call.work {
         Work::ToolCall { turn, call, .. } => (Some(turn), Some(call)),
         _ => (None, None),

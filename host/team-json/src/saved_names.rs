@@ -4,6 +4,7 @@ use strata_core::record::id::{ActionId, GuardMoment, RoleId, SkillLanguage, Slot
 use strata_core::record::nested_path::NestedPath;
 use strata_core::record::turn::{HostTool, ToolRef};
 use strata_core::record::work::Work;
+use strata_core::state::activation::Activation;
 use strata_core::team::{
     React, Role, SUMMARY, THINK, TURN, Team, saved_action_name, saved_part_name,
 };
@@ -46,6 +47,19 @@ pub(super) fn saved_name(team: &Team, slot: Slot) -> String {
             role.component_name(slot.kind),
             role.actions.iter().map(|action| action.name.as_str()),
         ),
+    }
+}
+
+/// Returns the index and the name of what a call of an activation runs; -1 if it is no action. A tool of
+/// an MCP server is not part of the team; its name is `SERVER/TOOL`.
+pub(super) fn action_of_call<'a>(
+    role: &'a Role,
+    activation: &'a Activation,
+    work: Work,
+) -> (i64, &'a str) {
+    match activation.tool_call(work) {
+        Some(call) if work.calls_server() => (-1, &call.tool),
+        _ => action_of_work(role, Some(work)),
     }
 }
 

@@ -7,7 +7,7 @@ use strata_core::record::id::RoleId;
 use strata_core::record::work::{ActivationKey, CallKey, Work};
 use strata_core::state::activation::{Activation, Phase};
 
-use super::index_and_name;
+use super::index_and_name_of_call;
 
 /// What a role that has an activation is doing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -132,7 +132,7 @@ impl RoleActivity {
             Phase::WaitingForHuman(_) => WorkState::WaitingForPerson,
             Phase::CallingTools | Phase::CallingRole => WorkState::Running,
         };
-        let (index, action) = index_and_name(stepper.team().role(call.role), Some(call.work));
+        let (index, action) = index_and_name_of_call(stepper, call);
         Some(Self::Working {
             work,
             index,

@@ -16,7 +16,7 @@ use strata_core::state::activation::Phase;
 use strata_services::models::ModelReply;
 use strata_services::plugin::script;
 
-use super::index_and_name;
+use super::index_and_name_of_call;
 use crate::provenance::{ComponentOrigin, Provenance};
 
 /// Prefixes of the frames in which Rust panics. They do not help to find the cause.
@@ -74,7 +74,7 @@ impl FaultView {
             return None;
         }
         let role = stepper.team().role(call.role);
-        let (index, action) = index_and_name(role, Some(call.work));
+        let (index, action) = index_and_name_of_call(stepper, call);
         let calls = &open.progress.recorded_calls;
         let last_calls = &calls[calls.len().saturating_sub(MAX_CALLS)..];
         let origin = component_slot(role, call.role, call.work)

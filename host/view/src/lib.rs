@@ -48,7 +48,7 @@ use strata_core::record::host_call::CallOutcome;
 use strata_core::record::host_call::Grant;
 use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
-use strata_driver::work_name::index_and_name;
+use strata_driver::work_name::{index_and_name, index_and_name_of_call};
 
 pub use action::{ActionFault, ActionLog, ActionView, calls_command, last_output};
 pub use activity::{RoleActivity, WorkKind, WorkState};

@@ -10,7 +10,7 @@ use strata_core::record::json::Json;
 use strata_core::record::work::{CallKey, Work};
 
 use super::answer_form::{AnswerField, answer_fields};
-use super::{CommandArgument, SuggestedCommand, index_and_name};
+use super::{CommandArgument, SuggestedCommand, index_and_name_of_call};
 
 /// The requests that wait for a person.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -92,7 +92,7 @@ impl RequestView {
 
     fn from_call(stepper: &Stepper, call: CallKey, request: &HumanRequest) -> Self {
         let role = stepper.team().role(call.role);
-        let (index, action) = index_and_name(role, Some(call.work));
+        let (index, action) = index_and_name_of_call(stepper, call);
         Self {
             id: request.id.0.clone(),
             role: role.name.clone(),

@@ -8,7 +8,7 @@ use strata_core::record::event::Status;
 use strata_core::record::fault::FaultKind;
 use strata_core::record::money::Usd;
 
-use super::{JoinView, RequestView, RunOutput, index_and_name};
+use super::{JoinView, RequestView, RunOutput, index_and_name_of_call};
 
 /// The result of a run. Serialised, it is what `run --json` prints.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -113,7 +113,7 @@ impl FaultSummary {
         let mut faults = Vec::new();
         for (call, open, fault) in env.open_faults(team) {
             let role = team.role(call.role);
-            let (index, action) = index_and_name(role, Some(call.work));
+            let (index, action) = index_and_name_of_call(stepper, call);
             let digest = stepper.component(call.role, call.work);
             faults.push(Self {
                 step: step_of_fault(team, env, open.activation),

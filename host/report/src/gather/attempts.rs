@@ -14,7 +14,7 @@ use strata_core::record::host_call::{AnswerSource, CallOutcome, HostCall, HostCa
 use strata_core::record::money::Usd;
 use strata_core::record::turn::TurnOutcome;
 use strata_core::record::work::{CallKey, CallResult, Work};
-use strata_driver::public_event::action_name;
+use strata_driver::work_name::index_and_name_of_call;
 use strata_services::gateway::records_start;
 use strata_services::{http, models};
 
@@ -29,13 +29,9 @@ const MAX_LINES: usize = 100;
 /// The name under which model calls are counted that failed, so that no model is known.
 const NO_MODEL: &str = "(no answer)";
 
-/// Returns the name of what is attempted. A tool of an MCP server has none in the team; it has the name by which it was called.
+/// Returns the name of what is attempted.
 pub(super) fn call_name(stepper: &Stepper, call: CallKey) -> String {
-    let activation = stepper.env().activation(call.activation());
-    match activation.and_then(|activation| activation.tool_call(call.work)) {
-        Some(tool_call) if call.work.calls_server() => tool_call.tool.clone(),
-        _ => action_name(stepper.team().role(call.role), call.work).into(),
-    }
+    index_and_name_of_call(stepper, call).1.to_owned()
 }
 
 /// The attempts seen so far.
