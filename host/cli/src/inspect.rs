@@ -17,7 +17,7 @@ use strata_host::launch::{continuation, last_log, load_saved, parse_saved_state}
 use strata_host::storage::{StateSelector, StorageLocation, resolve_link};
 use strata_host::team_json;
 use strata_host::view::{
-    ActionCost, ActionView, HolderState, JoinView, MessageView, OpenFault, RoleActivity,
+    ActionCost, ActionView, DoubtView, HolderState, JoinView, MessageView, OpenFault, RoleActivity,
     RunSummary, SavedTeam, WorkKind, WorkState,
 };
 use strata_host::wording::{commented_command, shell_command};
@@ -267,7 +267,10 @@ fn show_summary(summary: &RunSummary, standing: Option<&RunStanding>, printer: &
         "in doubt"
     };
     section(
-        &format!("{when} (resume with `--in-doubt redo|skip|VALUE`)"),
+        &format!(
+            "{when} (resume with `--in-doubt {}`)",
+            DoubtView::verdicts(&summary.in_doubt)
+        ),
         summary
             .in_doubt
             .iter()

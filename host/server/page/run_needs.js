@@ -119,6 +119,11 @@ function Doubts({ run, model }) {
   </section>`;
 }
 
+/** Whether a model called a tool of an MCP server, so that it can be told that the result is unknown. */
+function canBeUnknown(event) {
+  return event.call === "mcp" && event.tool_call !== undefined;
+}
+
 function Doubt({ run, event, id }) {
   const [result, setResult] = useState(null);
   const decide = (verdict) => ask(run, "resume", { in_doubt: { [id]: verdict } });
@@ -129,6 +134,7 @@ function Doubt({ run, event, id }) {
       <dt><${ActionButton} onClick=${() => decide("redo")}>Redo<//></dt><dd>Sends it again. It may then have happened twice.</dd>
       <dt><${ActionButton} onClick=${() => decide("skip")}>Skip<//></dt><dd>Goes on as if it had failed. It may have happened all the same.</dd>
       <dt><button aria-expanded=${result !== null} onClick=${() => setResult(result === null ? "" : null)}>Give result…</button></dt><dd>You know what the answer was: the action gets it.</dd>
+      ${canBeUnknown(event) && html`<dt><${ActionButton} onClick=${() => decide("unknown")}>Tell the model<//></dt><dd>Its model is told that the result is unknown.</dd>`}
     </dl>
     ${result !== null &&
     html`<${Field} label="The answer, as JSON" class="code" rows="4" value=${result} take=${setResult} />

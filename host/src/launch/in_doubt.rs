@@ -13,7 +13,7 @@ use strata_core::record::host_call::{
 use strata_core::state::activation::OpenCall;
 
 use strata_core::record::json;
-use strata_core::record::work::{CallKey, Work};
+use strata_core::record::work::CallKey;
 use strata_manifest::Definition;
 use strata_services::http::{HttpResponse, parse_operator_response};
 use strata_services::mcp::config::DoubtDefault;
@@ -50,7 +50,7 @@ pub enum DoubtDecision {
         /// What becomes of it.
         verdict: DoubtVerdict,
     },
-    /// `redo`, `skip` or a response in JSON, as text. If it is about one call, the name of the call
+    /// `redo`, `skip`, `unknown` or an answer in JSON, as text. If it is about one call, the name of the call
     /// and `=` precede it.
     Text(String),
 }
@@ -99,7 +99,13 @@ impl DoubtDecision {
             Self::Text(text) => text,
         };
         let words = self.words(text, doubts);
-        parse_verdict(words).map_err(|why| invalid_words(words, &why, doubts))
+        parse_verdict(words).map_err(|why| {
+            LaunchError::InvalidInput(format!(
+                "`--in-doubt {words}` is neither `redo`, `skip` nor `unknown`, nor an answer in JSON ({why}); in doubt \
+                 is {}",
+                list_names(doubts)
+            ))
+        })
     }
 
     /// Returns what becomes of a call that this is about.
@@ -113,7 +119,11 @@ impl DoubtDecision {
             Self::All(_) | Self::Call { .. } => {
                 LaunchError::InvalidInput(format!("the response `{verdict}` is not valid: {why}"))
             }
-            Self::Text(text) => invalid_words(self.words(text, doubts), &why, doubts),
+            Self::Text(text) => LaunchError::InvalidInput(format!(
+                "`--in-doubt {}` cannot decide `{}`: {why}",
+                self.words(text, doubts),
+                about.id
+            )),
         })
     }
 
@@ -124,13 +134,6 @@ impl DoubtDecision {
             None => text,
         }
     }
-}
-
-fn invalid_words(words: &str, why: &str, doubts: &[CallInDoubt]) -> LaunchError {
-    LaunchError::InvalidInput(format!(
-        "`--in-doubt {words}` is neither `redo` nor `skip` nor a response in JSON ({why}); in doubt is {}",
-        list_names(doubts)
-    ))
 }
 
 impl From<String> for DoubtDecision {
@@ -182,7 +185,7 @@ impl DoubtVerdict {
             Self::Skip => skipped_answer(),
             Self::Response(response) => operator_answer(&response.to_json().value()),
             Self::Answer(value) => operator_answer(value),
-            Self::Unknown if matches!(about.call.work, Work::ToolCall { .. }) => unknown_answer(),
+            Self::Unknown if about.can_be_unknown() => unknown_answer(),
             Self::Unknown => return Err("only a model can be told that a result is unknown".into()),
         };
         Ok(DoubtResolution::Answer(answer))

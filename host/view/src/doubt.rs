@@ -1,14 +1,16 @@
 //! Writes in doubt: calls of which nobody knows whether they were carried out.
 
-use strata_core::machine::stepper::{Stepper, component_slot};
+use strata_core::machine::stepper::Stepper;
 use strata_core::record::host_call::HostCallKind;
-use strata_core::record::work::CallKey;
+use strata_core::record::work::{CallKey, Work};
+
+use super::index_and_name_of_call;
 
 /// A call in doubt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallInDoubt {
-    /// The name that the operator uses: `ROLE.ACTION`, followed by `:2` and so on if the action has
-    /// several.
+    /// The name that the operator uses: `ROLE.ACTION`, or `ROLE.SERVER/TOOL` for a tool of an MCP server, followed by `:2`
+    /// and so on if it has several.
     pub id: String,
     /// The call, for example `POST https://example.com/orders`.
     pub description: String,
@@ -18,6 +20,13 @@ pub struct CallInDoubt {
     pub kind: HostCallKind,
     /// Its number among the host calls of the action.
     pub index: usize,
+}
+
+impl CallInDoubt {
+    /// Returns whether a model called a tool of an MCP server, so that it can be told that the result is unknown.
+    pub fn can_be_unknown(&self) -> bool {
+        self.kind == HostCallKind::Mcp && matches!(self.call.work, Work::ToolCall { .. })
+    }
 }
 
 /// Returns the calls in doubt.
@@ -46,9 +55,8 @@ pub fn calls_in_doubt(stepper: &Stepper) -> Vec<CallInDoubt> {
     doubts
 }
 
-/// Returns `ROLE.ACTION` for a call.
+/// Returns `ROLE.ACTION` for a call, or `ROLE.SERVER/TOOL`, as public events name it.
 pub fn action_name_of(stepper: &Stepper, call: CallKey) -> String {
-    let role = stepper.team().role(call.role);
-    let slot = component_slot(role, call.role, call.work);
-    slot.map_or_else(|| role.name.clone(), |slot| stepper.team().slot_name(slot))
+    let (_, action) = index_and_name_of_call(stepper, call);
+    format!("{}.{action}", stepper.team().role(call.role).name)
 }

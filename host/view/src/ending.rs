@@ -7,6 +7,7 @@ use serde::Serialize;
 use strata_core::machine::effect::Effect;
 use strata_core::machine::stepper::{Stepper, step_of_fault};
 use strata_core::record::event::{Event, Status};
+use strata_core::record::host_call::HostCallKind;
 use strata_core::record::id::RoleId;
 use strata_core::record::message::Message;
 use strata_core::record::money::Usd;
@@ -24,6 +25,11 @@ use crate::provenance::Provenance;
 pub const AFTER_CHANGE: &str = "after changing the team file";
 /// The comment of a command that continues a failed run with the team file as it is.
 pub const WITHOUT_CHANGE: &str = "without changing the team file";
+
+/// An example of a response of a web server.
+const RESPONSE_EXAMPLE: &str = r#"{"status":200,"body":"…"}"#;
+/// An example of a result of a tool: a text.
+const RESULT_EXAMPLE: &str = r#""…""#;
 
 /// The ending of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -115,6 +121,11 @@ pub struct DoubtView {
     pub id: String,
     /// The write, for example `POST https://example.com/orders`.
     pub what: String,
+    /// The kind of call, on which depends what can be given as its answer.
+    #[serde(serialize_with = "strata_driver::serialize_name::host_call_kind")]
+    pub kind: HostCallKind,
+    /// Whether a model made the call and can be told that the result is unknown.
+    pub can_be_unknown: bool,
 }
 
 impl DoubtView {
@@ -123,11 +134,30 @@ impl DoubtView {
         let mut doubts = Vec::new();
         for doubt in calls_in_doubt(stepper) {
             doubts.push(Self {
+                kind: doubt.kind,
+                can_be_unknown: doubt.can_be_unknown(),
                 id: doubt.id,
                 what: doubt.description,
             });
         }
         doubts
+    }
+
+    /// Returns what `--in-doubt` takes for such writes.
+    pub fn verdicts(doubts: &[Self]) -> &'static str {
+        if doubts.iter().any(|doubt| doubt.can_be_unknown) {
+            "redo|skip|unknown|VALUE"
+        } else {
+            "redo|skip|VALUE"
+        }
+    }
+
+    /// Returns an example of an answer that the operator may give.
+    fn example_answer(&self) -> &'static str {
+        match self.kind {
+            HostCallKind::Mcp => RESULT_EXAMPLE,
+            _ => RESPONSE_EXAMPLE,
+        }
     }
 }
 
@@ -258,11 +288,11 @@ impl<'a> EndedRun<'a> {
             }
             Status::Done => Vec::new(),
             Status::Failed => self.commands_after_faults(ending),
-            Status::InDoubt => self.commands_in_doubt(),
+            Status::InDoubt => self.commands_in_doubt(&ending.in_doubt),
             Status::Interrupted | Status::Cancelled | Status::Paused
                 if !ending.in_doubt.is_empty() =>
             {
-                self.commands_in_doubt()
+                self.commands_in_doubt(&ending.in_doubt)
             }
             Status::StepLimit => vec![resume.with_suggested(raise_step_limit(self.stepper))],
             Status::OutOfBudget => match &ending.exhausted_budget {
@@ -281,7 +311,7 @@ impl<'a> EndedRun<'a> {
     }
 
     /// Returns the commands that decide writes in doubt.
-    fn commands_in_doubt(&self) -> Vec<SuggestedCommand> {
+    fn commands_in_doubt(&self, doubts: &[DoubtView]) -> Vec<SuggestedCommand> {
         let decide = |decision: &str, comment: &str| {
             self.resume_command()
                 .with([
@@ -290,11 +320,42 @@ impl<'a> EndedRun<'a> {
                 ])
                 .commented(comment)
         };
-        vec![
+        let mut commands = vec![
             decide("redo", "make it again"),
             decide("skip", "continue without it"),
-            decide(r#"{"status":200,"body":"…"}"#, "this was its response"),
-        ]
+        ];
+        if !doubts.is_empty() && doubts.iter().all(|doubt| doubt.can_be_unknown) {
+            commands.push(decide(
+                "unknown",
+                "tell the model that the result is unknown",
+            ));
+        }
+        let kind = doubts
+            .first()
+            .map_or(HostCallKind::Http, |doubt| doubt.kind);
+        commands.push(if doubts.iter().any(|doubt| doubt.kind != kind) {
+            self.command_with_answers(doubts)
+        } else if kind == HostCallKind::Mcp {
+            decide(RESULT_EXAMPLE, "this was its result")
+        } else {
+            decide(RESPONSE_EXAMPLE, "this was its response")
+        });
+        commands
+    }
+
+    /// Returns the command that gives each write in doubt an answer of its own. Those of several kinds have no
+    /// answer in common.
+    fn command_with_answers(&self, doubts: &[DoubtView]) -> SuggestedCommand {
+        let answers = doubts.iter().flat_map(|doubt| {
+            let answer = format!("{}={}", doubt.id, doubt.example_answer());
+            [
+                CommandArgument::word("--in-doubt"),
+                CommandArgument::word(&answer),
+            ]
+        });
+        self.resume_command()
+            .with(answers)
+            .commented("these were their answers")
     }
 
     /// Returns the commands that may continue after faults.

@@ -90,12 +90,13 @@ impl HolderState {
         let has_team_file = !saved.definition.text.is_empty();
         let missing = (!has_team_file).then(|| CommandArgument::placeholder("TEAM.toml"));
         let plain = target.command(missing);
+        let in_doubt = self.writes_in_doubt(stepper);
         match env.status {
             Status::OutOfBudget => vec![plain.with_suggested(raise_budget(stepper, None))],
             Status::StepLimit => vec![plain.with_suggested(raise_step_limit(stepper))],
-            _ if !self.writes_in_doubt(stepper).is_empty() => vec![plain.with([
+            _ if !in_doubt.is_empty() => vec![plain.with([
                 CommandArgument::word("--in-doubt"),
-                CommandArgument::placeholder("redo|skip|VALUE"),
+                CommandArgument::placeholder(DoubtView::verdicts(&in_doubt)),
             ])],
             Status::Failed => {
                 let file = saved.definition.file();

@@ -160,9 +160,14 @@ pub(crate) struct RunOptions {
     /// contacted and which directories, variables and secrets actions may use.
     #[arg(long, requires = "recover_path")]
     pub(crate) trust: bool,
-    /// How to handle writes whose result is unknown: repeat them (`redo`), continue without them (`skip`), or take this
-    /// JSON as the response. For one of several: `ROLE.ACTION=…`, as `inspect` names it.
-    #[arg(long, value_name = "redo|skip|VALUE", requires = "recover_path")]
+    /// How to handle writes whose result is unknown: repeat them (`redo`), continue without them (`skip`), tell the model
+    /// that called the tool of an MCP server (`unknown`), or take this JSON as the response or the tool's result. For one
+    /// of several: `ROLE.ACTION=…`, as `inspect` names it.
+    #[arg(
+        long,
+        value_name = "redo|skip|unknown|VALUE",
+        requires = "recover_path"
+    )]
     pub(crate) in_doubt: Vec<DoubtDecision>,
     /// Serve Prometheus metrics at `/metrics` on this address: a local port, or `ADDRESS:PORT`.
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics::parse_address)]

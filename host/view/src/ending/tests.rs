@@ -117,6 +117,48 @@ fn a_team_that_stopped_is_told_how_to_continue_by_its_status() {
 }
 
 #[test]
+fn what_decides_calls_in_doubt_depends_on_their_kind() {
+    let run = RunFixture::new(ROLE, |_, _| FixtureAttempt::Return("hello"));
+    let ended = EndedRun {
+        stepper: &run.stepper,
+        provenance: &run.provenance,
+        storage: Path::new("store"),
+        policy: None,
+        continuation: Continuation::OwnProcess,
+    };
+    let doubt = |id: &str, kind, can_be_unknown| DoubtView {
+        id: id.into(),
+        what: "a call".into(),
+        kind,
+        can_be_unknown,
+    };
+    let request = doubt("A.One", HostCallKind::Http, false);
+    let of_action = doubt("A.Two", HostCallKind::Mcp, false);
+    let of_model = doubt("B.pages/order", HostCallKind::Mcp, true);
+    let check = |doubts: &[&DoubtView], expected: &[&str]| {
+        let doubts: Vec<DoubtView> = doubts.iter().map(|doubt| (*doubt).clone()).collect();
+        let mut decisions = texts(&ended.commands_in_doubt(&doubts));
+        for decision in &mut decisions {
+            *decision = decision.replace("run --recover_path store --in-doubt ", "");
+        }
+        let all = [&["redo", "skip"], expected].concat();
+        assert_eq!(decisions, all);
+    };
+    let response = "{\"status\":200,\"body\":\"…\"}";
+    check(&[&request, &request], &[response]);
+    check(&[&of_action], &["\"…\""]);
+    check(&[&of_model, &of_model], &["unknown", "\"…\""]);
+    check(&[&of_model, &of_action], &["\"…\""]);
+    let both = format!("A.One={response} --in-doubt B.pages/order=\"…\"");
+    check(&[&request, &of_model], &[&both]);
+    assert_eq!(DoubtView::verdicts(&[request]), "redo|skip|VALUE");
+    assert_eq!(
+        DoubtView::verdicts(&[of_action, of_model]),
+        "redo|skip|unknown|VALUE"
+    );
+}
+
+#[test]
 fn a_stalled_team_is_sent_what_its_join_waits_for() {
     let mut roles = String::new();
     for (name, label) in [("A", "UserRequirement"), ("B", "Nothing"), ("C", "Never")] {
