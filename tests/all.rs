@@ -242,6 +242,7 @@ mod snake;
 mod storage;
 mod strangers;
 mod stream;
+mod suggested;
 mod telemetry;
 mod telemetry_mcp;
 mod terminal;

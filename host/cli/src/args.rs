@@ -395,7 +395,8 @@ pub(super) struct InspectArgs {
     /// Show this checkpoint instead of the newest state.
     #[arg(long, value_name = "ID")]
     pub(super) checkpoint: Option<String>,
-    /// Show one action: its state, what it used, its last output, its fault. `ROLE.think` is what chooses for a role.
+    /// Show one action: its state, what it used, its last output, its fault. `ROLE.think` is what chooses for a role,
+    /// `ROLE.turn` and `ROLE.summary` are its model and what summarises, `ROLE.TOOL` is a tool without a component.
     #[arg(long, value_name = "ROLE.ACTION", allow_hyphen_values = true)]
     pub(super) action: Option<String>,
     /// Show the recorded host calls and their results, oldest first; with `--action`, those of one action.

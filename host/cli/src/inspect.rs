@@ -10,6 +10,7 @@ mod table;
 
 use std::path::Path;
 
+use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::Status;
 use strata_core::record::id::CheckpointId;
 use strata_core::record::money::Usd;
@@ -100,17 +101,29 @@ impl Inspected<'_> {
         Ok((saved, holder))
     }
 
+    /// Returns the action that the arguments name. Returns `None` if they name none, or the action of recorded calls:
+    /// these also name tools of servers that no open activation calls.
+    fn named_action<'s>(
+        &self,
+        args: &InspectArgs,
+        stepper: &'s Stepper,
+    ) -> Result<Option<InspectedAction<'s>>, CommandFailure> {
+        let Some(name) = &args.action else {
+            return Ok(None);
+        };
+        if args.calls && calls::has_any_of(self.location, name)? {
+            return Ok(None);
+        }
+        Ok(Some(InspectedAction::from_name(stepper, name)?))
+    }
+
     /// Shows what the arguments ask for.
     fn show(&self, args: &InspectArgs, printer: &Printer) -> Result<u8, CommandFailure> {
         let (location, at, json) = (self.location, self.at, args.json);
         let (saved, holder) = self.load()?;
         warn_if_edited(location, printer);
         let stepper = &saved.stepper;
-        let action = args
-            .action
-            .as_ref()
-            .map(|name| InspectedAction::from_name(stepper, name))
-            .transpose()?;
+        let action = self.named_action(args, stepper)?;
         if args.team_json {
             print_team_json(&saved, DocumentText::Unchanged, printer)?;
             return Ok(0);
@@ -164,7 +177,10 @@ impl Inspected<'_> {
         holder: HolderState,
         saved: &SavedTeam,
     ) -> Result<ActionView, CommandFailure> {
-        let log = last_log(self.location, self.at, saved, action.slot())?;
+        let log = match action.slot() {
+            Some(slot) => last_log(self.location, self.at, saved, slot)?,
+            None => None,
+        };
         let mut view = action.view(holder, self.place(), log);
         if let (Some(run), Some(command)) = (self.served, &mut view.calls_command) {
             add_server(command, run.server);

@@ -50,7 +50,9 @@ use strata_core::record::json::Json;
 use strata_core::record::money::Usd;
 use strata_driver::work_name::{index_and_name, index_and_name_of_call};
 
-pub use action::{ActionFault, ActionLog, ActionView, calls_command, last_output};
+pub use action::{
+    ActionFault, ActionLog, ActionSubject, ActionView, WorkPerformer, calls_command, last_output,
+};
 pub use activity::{RoleActivity, WorkKind, WorkState};
 pub use answer_form::AnswerField;
 pub use budget::{ExhaustedBudget, raise_budget, raise_step_limit};

@@ -13,13 +13,12 @@ use strata_core::record::id::CheckpointId;
 use strata_core::record::message::Message;
 use strata_core::record::money::Usd;
 use strata_core::record::work::{ActivationKey, Work};
-use strata_core::state::budget::charged_slot;
 use strata_core::state::messages::MessageRef;
 use strata_storage::StateSelector;
 
 use super::{
-    CommandArgument, Continuation, DoubtView, FileChangeView, HolderState, JoinView, OpenRequests,
-    RoleActivity, RunOutput, SuggestedCommand,
+    ActionSubject, CommandArgument, Continuation, DoubtView, FileChangeView, HolderState, JoinView,
+    OpenRequests, RoleActivity, RunOutput, SuggestedCommand,
 };
 use crate::saved_team::SavedTeam;
 
@@ -223,7 +222,7 @@ impl RunSummary {
             output: RunOutput::from_stepper(stepper),
             roles: RoleSummary::all(stepper, is_cut_off),
             faults: OpenFault::all(stepper, is_cut_off),
-            fault_command: fault_command(stepper, path),
+            fault_command: fault_command(stepper, path, at),
             in_doubt: holder.writes_in_doubt(stepper),
             joins: JoinView::all(stepper),
             requests: OpenRequests::from_stepper(stepper, path),
@@ -323,8 +322,8 @@ impl MailView {
     }
 }
 
-/// Returns the command that shows a message of this state.
-fn message_command(path: &Path, at: &StateSelector) -> SuggestedCommand {
+/// Returns the command that shows this state.
+fn inspect_command(path: &Path, at: &StateSelector) -> SuggestedCommand {
     let at = match at {
         StateSelector::Head => String::new(),
         StateSelector::Checkpoint(CheckpointId(id)) | StateSelector::Lineage(id) => {
@@ -332,7 +331,12 @@ fn message_command(path: &Path, at: &StateSelector) -> SuggestedCommand {
         }
     };
     let path = PathBuf::from(format!("{}{at}", path.display()));
-    SuggestedCommand::from_subcommand("inspect", [CommandArgument::Path(path)]).with([
+    SuggestedCommand::from_subcommand("inspect", [CommandArgument::Path(path)])
+}
+
+/// Returns the command that shows a message of this state.
+fn message_command(path: &Path, at: &StateSelector) -> SuggestedCommand {
+    inspect_command(path, at).with([
         CommandArgument::word("--message"),
         CommandArgument::placeholder("ID"),
     ])
@@ -340,16 +344,11 @@ fn message_command(path: &Path, at: &StateSelector) -> SuggestedCommand {
 
 /// Returns the command that shows the first action with a fault. A person who plays a role has no
 /// action.
-fn fault_command(stepper: &Stepper, path: &Path) -> Option<SuggestedCommand> {
+fn fault_command(stepper: &Stepper, path: &Path, at: &StateSelector) -> Option<SuggestedCommand> {
     for (call, _, fault) in stepper.env().open_faults(stepper.team()) {
         if call.work != Work::Answer && fault.kind != FaultKind::Interrupted {
-            let slot = charged_slot(call.role, call.work);
-            let name = stepper.team().slot_name(slot);
-            let command = SuggestedCommand::from_subcommand(
-                "inspect",
-                [CommandArgument::Path(path.to_owned())],
-            );
-            return Some(command.with([
+            let name = ActionSubject::from_call(stepper, call).name(stepper.team());
+            return Some(inspect_command(path, at).with([
                 CommandArgument::word("--action"),
                 CommandArgument::word(&name),
             ]));

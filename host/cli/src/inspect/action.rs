@@ -5,13 +5,14 @@ use std::path::Path;
 use serde_json::{Value, json};
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::fault::FaultKind;
-use strata_core::record::id::{ActionId, RoleId, Slot, SlotKind};
+use strata_core::record::id::Slot;
 use strata_core::record::money::Usd;
-use strata_core::record::rules::Thinker;
-use strata_core::team::React;
+use strata_core::team::TURN;
 use strata_host::suggest::suggest;
 use strata_host::team_json;
-use strata_host::view::{ActionFault, ActionLog, ActionView, HolderState, last_output};
+use strata_host::view::{
+    ActionFault, ActionLog, ActionSubject, ActionView, HolderState, WorkPerformer, last_output,
+};
 use strata_host::wording::shell_command;
 
 use super::{describe_activity, pluralize};
@@ -29,55 +30,35 @@ fn list_names(names: &[&str]) -> String {
     }
 }
 
-/// An action of a team.
+/// An action of a team, or another part or tool of a role.
 pub(super) struct InspectedAction<'a> {
     stepper: &'a Stepper,
-    slot: Slot,
+    subject: ActionSubject,
 }
 
 impl<'a> InspectedAction<'a> {
-    /// Returns the action that `ROLE.ACTION` names. `ROLE.think` is the component or model that
-    /// chooses among a role's actions.
+    /// Returns what `ROLE.ACTION` names: an action, `ROLE.think`, `ROLE.turn`, `ROLE.summary`, or a tool without a
+    /// component.
     pub(super) fn from_name(stepper: &'a Stepper, name: &str) -> Result<Self, CommandFailure> {
         let team = stepper.team();
-        let of_role = |id: RoleId| {
-            let role = team.role(id);
-            let acts = (0..)
-                .zip(&role.actions)
-                .map(|(index, _)| SlotKind::Action(ActionId(index)));
-            let thinks = matches!(
-                role.react,
-                React::Choose {
-                    thinker: Thinker::Component | Thinker::Model,
-                    ..
-                }
-            );
-            let chooses = thinks.then_some(SlotKind::Think);
-            acts.chain(chooses).map(move |part| Slot {
-                role: id,
-                kind: part,
-            })
-        };
-        let all: Vec<(String, Slot)> = team
-            .role_ids()
-            .flat_map(of_role)
-            .map(|slot| (team.slot_name(slot), slot))
+        let mut all: Vec<(String, ActionSubject)> = ActionSubject::all(stepper)
+            .into_iter()
+            .map(|subject| (subject.name(team), subject))
             .collect();
-        let Some((_, slot)) = all.iter().find(|(full, _)| full == name) else {
+        let Some(at) = all.iter().position(|(full, _)| full == name) else {
             let names: Vec<&str> = all.iter().map(|(full, _)| full.as_str()).collect();
             let hint = suggest(name, &names).unwrap_or_else(|| list_names(&names));
             return Err(CommandFailure::usage(format!(
                 "the team has no action `{name}`; {hint}"
             )));
         };
-        Ok(Self {
-            stepper,
-            slot: *slot,
-        })
+        let (_, subject) = all.swap_remove(at);
+        Ok(Self { stepper, subject })
     }
 
-    pub(super) fn slot(&self) -> Slot {
-        self.slot
+    /// Returns the slot to which its costs are charged. A tool without a component has none.
+    pub(super) fn slot(&self) -> Option<Slot> {
+        self.subject.slot()
     }
 
     /// Returns its view, with what it logged.
@@ -88,7 +69,7 @@ impl<'a> InspectedAction<'a> {
         log: Option<ActionLog>,
     ) -> ActionView {
         let is_cut_off = holder.is_cut_off(self.stepper);
-        ActionView::from_slot(self.stepper, self.slot, path, is_cut_off).with_log(log)
+        ActionView::from_subject(self.stepper, &self.subject, path, is_cut_off).with_log(log)
     }
 
     /// Prints it as JSON. The output has the form in which `team.json` holds messages.
@@ -99,7 +80,7 @@ impl<'a> InspectedAction<'a> {
                 "backtrace": fault.backtrace, "log": fault.log,
             })
         });
-        let output: Option<Value> = last_output(self.stepper, self.slot)
+        let output: Option<Value> = last_output(self.stepper, &self.subject)
             .and_then(|message| serde_json::from_str(&team_json::message_json(message)).ok());
         let document = json!({
             "role": action.role, "action": action.action, "digest": action.digest,
@@ -116,8 +97,11 @@ pub(super) fn show_action(action: &ActionView, printer: &Printer) {
     printer.print_line(&format!("action      {}.{}", action.role, action.action));
     let component = match &action.digest {
         Some(digest) => digest.as_str(),
-        None if action.is_done_by_host => "none: the host asks the model",
-        None => "none yet",
+        None => match action.performer {
+            WorkPerformer::Component => "none yet",
+            WorkPerformer::Model => "none: the host asks the model",
+            WorkPerformer::Tool => "none: it is a tool that the host calls",
+        },
     };
     printer.print_line(&format!("component   {component}"));
     printer.print_line(&format!(
@@ -128,10 +112,12 @@ pub(super) fn show_action(action: &ActionView, printer: &Printer) {
         pluralize(action.calls, "call"),
         pluralize(action.tokens, "token"),
     );
-    printer.print_line(&format!(
-        "spent       {} for {tokens} in {calls}",
-        action.spent
-    ));
+    printer.print_line(&match action.performer {
+        WorkPerformer::Tool => format!("spent       charged to {}.{TURN}", action.role),
+        WorkPerformer::Component | WorkPerformer::Model => {
+            format!("spent       {} for {tokens} in {calls}", action.spent)
+        }
+    });
     if action.lost > Usd::ZERO {
         printer.print_line(&format!(
             "lost        {} of it: {LOST_ANSWERS}",

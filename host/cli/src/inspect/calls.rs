@@ -49,6 +49,13 @@ pub(super) fn show(
     )
 }
 
+/// Returns whether any recorded call was made by this action: `ROLE.ACTION`.
+pub(super) fn has_any_of(location: &StorageLocation, action: &str) -> Result<bool, CommandFailure> {
+    let mut is_known = false;
+    for_each_call(location, &mut |view| is_known |= view.is_of(action))?;
+    Ok(is_known)
+}
+
 /// Shows those of these calls, as they are printed as JSON, that one action made, or all. `in_full` prints them.
 pub(crate) fn show_documents(
     calls: Vec<Value>,
