@@ -1,7 +1,7 @@
 //! The commands that are suggested for faults of a role with tools, and for its calls in doubt: they work, and name what
 //! failed.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::killed_mcp::SERVER;
 use crate::stream;
@@ -196,4 +196,62 @@ fn a_lost_answer_of_a_tool_is_decided_as_is_suggested() {
         refused.contains("neither `redo`, `skip` nor `unknown`, nor an answer in JSON"),
         "{refused}"
     );
+}
+
+#[test]
+fn check_shows_the_servers_of_a_team_and_what_a_model_may_call() {
+    let team = r#"schema = "strata.team/1"
+[team]
+name = "t"
+idea = "go"
+[llm]
+provider = "scripted"
+replies = "replies.toml"
+[mcp.pages]
+command = ["python3", "server.py", "a b"]
+env = ["LANG"]
+set = { LEVEL = "quiet" }
+[mcp.wiki]
+url = "http://127.0.0.1:9/mcp"
+headers = { Authorization = "Bearer {{secret:WIKI}}" }
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+react = "tools"
+[[role.tool]]
+mcp = "pages"
+tools = ["read_*", "order"]
+approve = ["order"]
+"#;
+    let place = Workspace::with(team);
+    place.write("replies.toml", "[[reply]]\ntext = \"done\"\n");
+    let check = |args: &[&str]| {
+        let mut command = place.command(&["check", "team.toml"]);
+        let output = command.args(args).env("WIKI", "hidden").output();
+        let output = output.expect("it runs");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("a text")
+    };
+    let text = check(&[]);
+    for part in [
+        "A.turn\n  may call   tools read_*, order of the MCP server pages\n",
+        "  approve    a person decides on calls of order\n",
+        "[mcp.pages]\n  command    python3 server.py 'a b'\n",
+        "  sandbox    none: it has the rights of the user\n  env        LANG\n  set        LEVEL\n",
+        "[mcp.wiki]\n  url        http://127.0.0.1:9/mcp\n  headers    Authorization\n  secrets    WIKI\n",
+    ] {
+        assert!(text.contains(part), "`{part}`: {text}");
+    }
+    assert!(
+        !text.contains("quiet") && !text.contains("hidden"),
+        "{text}"
+    );
+    let rows: Value = serde_json::from_str(&check(&["--json"])).expect("JSON");
+    assert_eq!(rows[0]["slot"], "A.turn", "{rows}");
+    assert_eq!(rows[0]["mcp"][0]["tools"], json!(["read_*", "order"]));
+    assert_eq!(rows[1]["mcp_server"], "pages");
+    assert_eq!(rows[1]["command"], json!(["python3", "server.py", "a b"]));
+    assert_eq!(rows[2]["url"], "http://127.0.0.1:9/mcp");
+    assert_eq!(rows[2]["secrets"], json!(["WIKI"]));
+    assert_eq!(rows.as_array().map(Vec::len), Some(3), "{rows}");
 }

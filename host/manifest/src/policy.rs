@@ -1,8 +1,10 @@
-//! The effective policy of each component (its limits and grants), as JSON and as text for people.
-//! It is enforced in `sandbox`.
+//! The effective policy of each component (its limits and grants), the tools of MCP servers that models may call,
+//! and how these servers are reached, as JSON and as text for people. It is enforced in `sandbox` and in
+//! `services::mcp`.
+
+mod servers;
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -18,9 +20,23 @@ use strata_services::plugin::{Grants, Limits};
 use super::Definition;
 use super::grants::{self, GrantLine};
 
+pub use servers::{ModelPolicy, ServerPolicy, ServerToolsPolicy};
+
+/// A part of the effective policy of a team.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum PolicyRow {
+    /// What a component may do.
+    Component(Box<ComponentPolicy>),
+    /// What the model of a role may call besides the tools with a component.
+    Model(ModelPolicy),
+    /// How an MCP server is reached, and what it sees.
+    Server(ServerPolicy),
+}
+
 /// The effective policy of one component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PolicyRow {
+pub struct ComponentPolicy {
     /// The role.
     pub role: String,
     /// The action; `None` for what the role thinks with.
@@ -53,16 +69,23 @@ pub struct PolicyRow {
     pub bounded: Vec<String>,
 }
 
-/// Returns the effective policy of every component, in the order of the team. `digests` holds the
-/// digests that are known.
+/// Returns the effective policy of every component, in the order of the team, then that of the models that may call
+/// tools of MCP servers, then the servers. `digests` holds the digests that are known.
 pub fn rows(definition: &Definition, digests: &BTreeMap<Slot, Digest>) -> Vec<PolicyRow> {
     let slots = definition.plugins.keys();
-    slots
-        .map(|slot| policy_row(definition, *slot, digests.get(slot)))
+    let components = slots.map(|slot| component_policy(definition, *slot, digests.get(slot)));
+    components
+        .map(|component| PolicyRow::Component(Box::new(component)))
+        .chain(servers::models(definition).map(PolicyRow::Model))
+        .chain(servers::servers(definition).map(PolicyRow::Server))
         .collect()
 }
 
-fn policy_row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> PolicyRow {
+fn component_policy(
+    definition: &Definition,
+    slot: Slot,
+    digest: Option<&Digest>,
+) -> ComponentPolicy {
     let team = &definition.team;
     let plugin = &definition.plugins[&slot];
     let role = team.role(slot.role);
@@ -80,7 +103,7 @@ fn policy_row(definition: &Definition, slot: Slot, digest: Option<&Digest>) -> P
         backoff_ms: 0,
     };
     let retry = action.map_or(never, |action| action.retry);
-    PolicyRow {
+    ComponentPolicy {
         role: role.name.clone(),
         action: action.map(|action| action.name.clone()),
         slot: team.slot_name(slot),
@@ -138,11 +161,16 @@ pub fn render(rows: &[PolicyRow]) -> String {
 }
 
 fn render_row(row: &PolicyRow) -> String {
+    match row {
+        PolicyRow::Component(component) => render_component(component),
+        PolicyRow::Model(model) => model.render(),
+        PolicyRow::Server(server) => server.render(),
+    }
+}
+
+fn render_component(row: &ComponentPolicy) -> String {
     let mut text = format!("{}\n", row.slot);
-    let mut line = |name: &str, value: String| {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "  {name:<11}{value}");
-    };
+    let mut line = |name: &str, value: String| servers::add_line(&mut text, name, &value);
     let limits = &row.limits;
     line("component", display_path(&row.component));
     if let Some(source) = &row.source {
@@ -198,7 +226,7 @@ fn render_row(row: &PolicyRow) -> String {
     text
 }
 
-fn format_retries(row: &PolicyRow) -> String {
+fn format_retries(row: &ComponentPolicy) -> String {
     if row.retries == 0 {
         return "none".into();
     }
