@@ -42,25 +42,28 @@ pub(super) fn read_code_tool(
     let language = table
         .key(
             "code",
-            "The language in which its model writes code for the tool `run_code`, which runs it in the sandbox. The \
+            "For a tool that runs code: the language in which its model writes code for the tool `run_code`, which runs it in the sandbox. The \
              code can call `tools`.",
         )
         .one_of(&LANGUAGES);
     let only = table
         .key(
             "only",
-            "Whether its model is not offered these tools besides, so that it reaches them by code alone.",
+            "For code: whether its model is not offered these tools besides, so that it reaches them by code alone.",
         )
         .boolean(false);
     let faults = table
         .key(
             "on_fault",
-            "What becomes of its faults, in place of the `tool_faults` of the role.",
+            "For code: what becomes of its faults, in place of the `tool_faults` of the role.",
         )
         .one_of(&FAULT_WORDS[1..]);
     let limits = read_limits(table);
     let allow = table
-        .key("allow", "What a script may touch besides its tools.")
+        .key(
+            "allow",
+            "For code: what a script may touch besides its tools.",
+        )
         .table("`allow`", grants::read_grants);
     let language = language?;
     let span = language.span();
@@ -106,7 +109,7 @@ fn read_limits(table: &TomlTable<'_>) -> LimitsPatch {
     table
         .key(
             "limits",
-            "What a script may use up. What is not written is that of the team.",
+            "For code: what a script may use up. What is not written is that of the team.",
         )
         .table("`limits`", |limits| {
             limits::read_limits_patch(limits, ComponentKind::Action)

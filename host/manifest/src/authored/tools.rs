@@ -360,8 +360,8 @@ fn read_deferral(table: &TomlTable<'_>) -> Deferral {
     let item = table
         .key(
             "defer",
-            "Whether the tool is left out of requests: the model finds it with `find_tools` and calls it with \
-             `call_tool`. `\"auto\"`: if the role's tools are more than 12,000 tokens.",
+            "For a role or a server: whether its tools are left out of requests: the model finds them with `find_tools` \
+             and calls them with `call_tool`. `\"auto\"`: if the role's tools are more than 12,000 tokens.",
         )
         .default(false)
         .value(|| json!({ "enum": [false, true, DEFER_WHEN_MANY] }));

@@ -1,6 +1,6 @@
 //! Reads `[[role.tool]]`: another role, tools of an MCP server, or a tool that runs code.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use strata_services::tools::{ApprovalRule, Deferral};
 
 use super::{
@@ -47,25 +47,61 @@ pub(super) enum OtherTool {
 /// The keys of which a table has exactly one.
 const KINDS: [&str; 3] = ["role", "mcp", "code"];
 
+/// The keys that only a tool that runs code has.
+const CODE_KEYS: [&str; 4] = ["only", "on_fault", "limits", "allow"];
+
+/// Excludes from suggestions the keys that a tool of the kind that is named does not have.
+fn exclude_keys_of_others(table: &TomlTable<'_>) {
+    if table.has("role") {
+        table.exclude(&["mcp", "code", "tools"]);
+    } else if table.has("mcp") {
+        table.exclude(&["role", "code"]);
+    } else if table.has("code") {
+        table.exclude(&["role", "mcp", "defer"]);
+    }
+}
+
+/// Returns the rule that a table has the keys of exactly one kind.
+fn rule_of_kinds() -> Value {
+    let rule = json!({ "not": { "type": "array" } });
+    let mut of_role = json!({ "tools": false, "approve": rule });
+    let mut of_server = json!({ "approve": { "type": "array" } });
+    for key in CODE_KEYS {
+        of_role[key] = false.into();
+        of_server[key] = false.into();
+    }
+    let of_code = json!({ "approve": rule, "defer": { "const": false } });
+    json!([
+        { "required": ["role"], "properties": of_role },
+        { "required": ["mcp", "tools"], "properties": of_server },
+        { "required": ["code"], "properties": of_code },
+    ])
+}
+
+/// Reports `defer` at a tool that runs code.
+fn reject_deferred_code(table: &TomlTable<'_>, deferral: Deferral) {
+    if deferral != Deferral::Never && table.has("code") {
+        let message = "a tool that runs code is not left out of requests";
+        let problem = table.problems.at(&table.span, message);
+        table.problems.add(problem.hint("remove `defer`"));
+    }
+}
+
 /// Reads a table.
 pub(super) fn read_other_tool(table: &TomlTable<'_>) -> Option<OtherTool> {
     table.define_as("role-tool");
-    table.rule("oneOf", || {
-        let rule = json!({ "not": { "type": "array" } });
-        let of_role = json!({ "tools": false, "approve": rule });
-        json!([
-            { "required": ["role"], "properties": of_role },
-            { "required": ["mcp", "tools"], "properties": { "approve": { "type": "array" } } },
-            { "required": ["code"], "properties": { "approve": rule } },
-        ])
-    });
+    table.rule("oneOf", rule_of_kinds);
+    exclude_keys_of_others(table);
     let role = table
-        .key("role", "The name or an alias of the role.")
+        .key(
+            "role",
+            "For another role as a tool: its name or an alias of it.",
+        )
         .name();
     let server = table
         .key(
             "mcp",
-            "The name of an MCP server, in `[mcp.NAME]`. Naming it here grants its tools to the role.",
+            "For tools of an MCP server: its name, in `[mcp.NAME]`. Naming it here grants its tools to the role.",
         )
         .name();
     let tools = table
@@ -114,6 +150,7 @@ pub(super) fn read_other_tool(table: &TomlTable<'_>) -> Option<OtherTool> {
     }
     let approval =
         read_approve(&mut ToolKeyReader::new(table), ApprovalForms::RuleOrTools).flatten();
+    reject_deferred_code(table, deferral);
     let code = read_code_tool(table, approval, max_calls, tools.as_ref());
     if named == 0 {
         table.report_missing_one_of(&KINDS);
