@@ -261,11 +261,7 @@ impl CheckedTeam {
             return;
         };
         let patch = slot.limits.completed_with(defaults);
-        let limited = LimitContext {
-            part: at.kind,
-            entry: &slot.span,
-            patch: &patch,
-        };
+        let limited = LimitContext::new(at.kind, slot, &patch, defaults);
         let plugin = Plugin {
             component: component.value.clone(),
             pin: slot.pin.as_ref().map(|pin| pin.value.clone()),

@@ -23,6 +23,8 @@ use strata_services::plugin::{Access, DirGrant, Limits};
 
 #[path = "manifest/bounds.rs"]
 mod bounds;
+#[path = "manifest/limit_advice.rs"]
+mod limit_advice;
 #[path = "manifest/operator.rs"]
 mod operator;
 #[path = "manifest/properties.rs"]

@@ -258,6 +258,10 @@ pub enum LimitTable {
     Own,
     /// A component without limits.
     Component,
+    /// The limits of the team, which hold for a component that has none of its own.
+    Team,
+    /// A team without limits.
+    NewTeam,
 }
 
 /// Where each limit of a plugin can be changed. Empty for a plugin that does not come from a file.
@@ -312,6 +316,12 @@ impl UnsetLimits {
             }
             LimitTable::Own => format!("add `{key} = {value}` to `limits`, {location}"),
             LimitTable::Component => format!("add `limits = {{ {key} = {value} }}`, {location}"),
+            LimitTable::Team => {
+                format!("add `{key} = {value}` to the team's `[limits]`, {location}")
+            }
+            LimitTable::NewTeam => {
+                format!("add the table `[limits]` with `{key} = {value}`, {location}")
+            }
         }
     }
 }
@@ -356,6 +366,14 @@ fn what_is_advised_is_enough_for_what_was_asked() {
             format!("`{output}` to `limits` of `think`"),
         ),
         (LimitTable::Component, format!("`limits = {{ {output} }}`")),
+        (
+            LimitTable::Team,
+            format!("`{output}` to the team's `[limits]`"),
+        ),
+        (
+            LimitTable::NewTeam,
+            format!("the table `[limits]` with `{output}`"),
+        ),
     ] {
         check(table, &format!("raise `limits.output` (add {line}, there)"));
     }
