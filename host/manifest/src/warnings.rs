@@ -99,16 +99,34 @@ fn missing_external_program(definition: &Definition) -> Option<String> {
     ))
 }
 
-/// Returns a warning for each hosted model without a price, if the team has a budget.
+/// Returns a warning for each hosted model without a price, if the team, a role or an action has a budget.
 fn unpriced_models(definition: &Definition) -> impl Iterator<Item = String> {
-    let has_budget = definition.team.policy.budget.is_some();
-    let models = definition.unpriced_models().filter(move |_| has_budget);
-    models.map(|model| {
-        let table = table_name(model);
-        format!(
-            "the team has an `investment`, and the model of `[{table}]` has no `price`: what it costs is not counted"
-        )
-    })
+    let holder = budget_holder(&definition.team);
+    let models = definition.unpriced_models().filter_map(move |model| {
+        let (holder, table) = (holder.as_ref()?, table_name(model));
+        Some(format!(
+            "{holder} has an `investment`, and the model of `[{table}]` has no `price`: what it costs is not counted"
+        ))
+    });
+    models
+}
+
+/// Returns what has a budget in money: the team, or else the first role or action that has one.
+fn budget_holder(team: &Team) -> Option<String> {
+    let policy = &team.policy;
+    if policy.budget.is_some() {
+        return Some("the team".into());
+    }
+    let budgets = &policy.scoped_budgets;
+    let mut roles = budgets.roles.iter();
+    let role = roles.find(|(_, limits)| limits.usd.is_some());
+    let mut actions = budgets.actions.iter();
+    let action = actions.find(|(_, limits)| limits.usd.is_some());
+    match (role, action) {
+        (Some((role, _)), _) => Some(format!("the role `{}`", team.role(*role).name)),
+        (None, Some((slot, _))) => Some(format!("`{}`", team.slot_name(*slot))),
+        (None, None) => None,
+    }
 }
 
 /// Returns warnings about grants and limits of an action that cannot work as written.

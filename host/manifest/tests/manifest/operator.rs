@@ -262,3 +262,26 @@ fn a_hosted_model_without_a_price_is_warned_of_and_can_be_refused() {
     let doubts = warnings(&bounded(without_hosted).unwrap());
     assert!(!doubts.iter().any(|doubt| doubt.contains("no `price`")));
 }
+
+#[test]
+fn a_hosted_model_without_a_price_is_warned_of_if_a_role_or_an_action_has_a_budget() {
+    let check = |role: &str, action: &str, expected: Option<&str>| {
+        let dir = tempfile::tempdir().unwrap();
+        let team = format!(
+            "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n[llm]\nprovider = \"openai\"\n\
+             base_url = \"https://api.example.com/v1\"\nmodel = \"m\"\n[[role]]\nname = \"A\"\n\
+             watch = [\"UserRequirement\"]\n{role}\n[[role.action]]\nname = \"work\"\ncomponent = \"p.wasm\"\n{action}\n"
+        );
+        fs::write(dir.path().join("p.wasm"), "").unwrap();
+        let file = dir.path().join("team.toml");
+        fs::write(&file, team).unwrap();
+        let doubts = warnings(&Definition::read(&file).unwrap());
+        let mut priced = doubts.iter().filter(|doubt| doubt.contains("`price`"));
+        assert_eq!(priced.next().map(String::as_str), expected);
+    };
+    check("", "", None);
+    check("tokens = 5", "tokens = 5", None);
+    let end = "has an `investment`, and the model of `[llm]` has no `price`: what it costs is not counted";
+    check("investment = 1", "", Some(&format!("the role `A` {end}")));
+    check("", "investment = 1", Some(&format!("`A.work` {end}")));
+}
