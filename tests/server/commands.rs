@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::ASKING;
 use super::client::{Runs, TestServer, wherever_runs_are};
 use crate::process::{Ended, Process, Signal};
-use crate::workspace::Workspace;
 
 /// What a command printed, if that is JSON: one document, or one a line.
 fn printed(ended: &Ended) -> Vec<Value> {
@@ -276,59 +275,53 @@ fn a_name_that_cannot_be_one_or_is_taken_is_refused_before_a_run_is_made() {
     assert_eq!(listed.lines().count(), 2, "{listed}");
 }
 
-#[test]
-fn a_server_without_a_token_says_so_and_prints_an_address_that_it_answers() {
-    let place = Workspace::with(ASKING);
-    let serve = || {
-        let mut server = place.start(&[
-            "serve",
-            "--storage",
-            "served",
-            "--listen",
-            "0.0.0.0:0",
-            "--behind-proxy",
-            "--host",
-            "strata.example",
-        ]);
-        server.until_line_contains("https://strata.example/");
-        server.signal(Signal::TERM);
-        server.end().stderr
-    };
-    assert!(serve().contains("there is no token; stop it, make one with"));
-    let create = [
-        "token",
-        "create",
-        "ann",
-        "--rights",
-        "view",
-        "--storage",
-        "served",
-    ];
-    place.host(&create).expect(0);
-    assert!(!serve().contains("there is no token"));
+/// Returns the names of the runs that `runs` lists, in an order of their own.
+fn listed_names(listed: &Ended) -> BTreeSet<String> {
+    let name = |run: &Value| run["name"].as_str().expect("a name").to_owned();
+    printed(listed).iter().map(name).collect()
 }
 
 #[test]
-fn a_run_that_no_worker_continues_is_not_said_to_go_on() {
+fn a_filter_selects_through_a_server_what_it_selects_in_its_database() {
     let server = TestServer::start_at(&Runs::InFile, ASKING);
-    host(
-        &server,
-        &["submit", "team.toml", "--name", "one", "--wait"],
-        4,
-    );
-    host(&server, &["cancel", "one"], 0);
+    for (name, more) in [
+        ("job1", &["--label", "shop=one", "--wait"][..]),
+        ("job10", &["--label", "shop=two", "--wait"]),
+        ("job1-keep", &["--label", "shop=one", "--needs", "gpu"]),
+        ("a-q0", &["--wait"]),
+    ] {
+        let submit = [&["submit", "team.toml", "--name", name], more].concat();
+        let code = if more.contains(&"--wait") { 4 } else { 0 };
+        host(&server, &submit, code);
+    }
     let database = format!("sqlite:{}", server.place.path("served/runs.db").display());
-    let (from, to) = (
-        format!("{database}?run=one"),
-        format!("{database}?run=fork"),
-    );
-    server
-        .place
-        .host(&["fork", &from, "--at", "main-0", "--to", &to])
-        .expect(0);
-    let refused = host(&server, &["resume", "fork"], 9);
-    assert!(
-        refused.stderr.contains("no worker continues the run"),
-        "{refused:?}"
-    );
+    let filters: [(&[&str], usize); 15] = [
+        (&["--name", "job1"], 1),
+        (&["--name", "job1*"], 3),
+        (&["--name", "*q0"], 1),
+        (&["--name", "j?b1*p"], 1),
+        (&["--name", "*"], 4),
+        (&["--name", ""], 0),
+        (&["--label", "shop=one"], 2),
+        (&["--label", "shop=one", "--label", "shop=two"], 0),
+        (&["--status", "queued"], 1),
+        (&["--status", "waiting,queued"], 4),
+        (&["--state", "resting"], 3),
+        (&["--team", "t"], 4),
+        (&["--team", "other"], 0),
+        (&["--since", "1h"], 4),
+        (&["--until", "1h"], 0),
+    ];
+    for (filter, count) in filters {
+        let through = host(&server, &[&["runs", "--json"], filter].concat(), 0);
+        let local = [&["runs", &database, "--json"], filter].concat();
+        let local = listed_names(&server.place.host(&local).expect(0));
+        assert_eq!(listed_names(&through), local, "{filter:?}");
+        assert_eq!(local.len(), count, "{filter:?}");
+    }
+    for refused in [&["runs", "job1"][..], &["runs", "--scope", "red"]] {
+        host(&server, refused, 2);
+    }
+    let deleted = host(&server, &["delete", "--name", "job1", "--force"], 0);
+    assert_eq!(deleted.stdout, "job1: deleted\n");
 }

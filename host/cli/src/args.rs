@@ -25,7 +25,9 @@ use super::new::NewArgs;
 
 pub(super) use lineages::{DiffArgs, ForkArgs, PruneArgs};
 pub(super) use mcp::McpArgs;
-pub(super) use operate::{RunsArgs, SelectionArgs, WaitArgs, WorkersArgs, WorkersCommand};
+pub(super) use operate::{
+    FilterArgs, RunsArgs, SelectionArgs, WaitArgs, WorkersArgs, WorkersCommand,
+};
 pub(super) use replay::ReplayArgs;
 pub(super) use run::{ResumeArgs, RunArgs, RunOptions};
 pub(super) use serve::{ServeArgs, TokenCommand, TokenPlaceArgs};

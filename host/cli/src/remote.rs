@@ -3,6 +3,7 @@
 
 mod control;
 mod read;
+mod selection;
 mod submit;
 
 use serde_json::Value;
@@ -134,6 +135,13 @@ impl Remote<'_> {
             }
         }
     }
+}
+
+/// Returns the failure for an answer of the server that this program does not understand.
+fn not_understood(what: &str) -> CommandFailure {
+    CommandFailure::internal(format!(
+        "the server describes {what} otherwise than this program understands; use its version of strata-host"
+    ))
 }
 
 /// Whether a server refuses to make a run because another one has its name.

@@ -5,7 +5,11 @@ use serde_json::Value;
 use strata_core::record::event::Status;
 use strata_core::record::id::CheckpointId;
 use strata_core::record::money::Usd;
-use strata_host::storage::{LifecycleState, StateSelector};
+use strata_host::clock::parse_rfc3339;
+use strata_host::operate::FoundRun;
+use strata_host::storage::{
+    LifecycleState, QueuedRun, RunListing, RunOverview, StateSelector, StorageLocation,
+};
 use strata_host::view::{
     CommandArgument, Continuation, HolderState, RunRow, RunSummary, SuggestedCommand,
 };
@@ -128,6 +132,48 @@ pub(super) fn row_of(document: &Value) -> Option<RunRow> {
         changed: text("updated"),
         ended: text("ended"),
         place: text("name")?.into(),
+    })
+}
+
+/// Returns what is listed of a run, as it would be listed in a database, from the document in which a server describes it.
+pub(super) fn found_run(document: &Value) -> Option<FoundRun> {
+    let row = row_of(document)?;
+    let is_queued = row.status == Some(LifecycleState::Queued.name());
+    let status = match row.status {
+        Some(_) if is_queued => Some(Status::Running),
+        status => status.and_then(Status::from_name),
+    };
+    let overview = status.map(|status| RunOverview {
+        // One that has not begun has none.
+        run: row.id.clone().filter(|_| !is_queued).unwrap_or_default(),
+        team: row.team.clone().unwrap_or_default(),
+        status,
+        step: row.step.unwrap_or_default(),
+        spent: row.spent.unwrap_or_default(),
+        budget: row.budget,
+        requests: row.requests.unwrap_or_default(),
+        faults: row.faults.unwrap_or_default(),
+    });
+    let time = |text: &Option<String>| text.as_deref().and_then(parse_rfc3339);
+    let listing = RunListing {
+        location: StorageLocation::new(&row.place),
+        overview,
+        state: LifecycleState::from_name(row.state)?,
+        owner: None,
+        created_ms: time(&row.created),
+        changed_ms: time(&row.changed),
+        ended_ms: time(&row.ended),
+        queued: Some(QueuedRun {
+            scope: row.scope,
+            tags: row.labels,
+            needs: row.needs,
+            problem: row.problem,
+        }),
+        name: row.name,
+    };
+    Some(FoundRun {
+        listing,
+        damage: None,
     })
 }
 

@@ -50,6 +50,11 @@ impl RunsArgs {
         }
     }
 
+    /// Whether places are given.
+    pub(crate) fn has_places(&self) -> bool {
+        !self.places.is_empty()
+    }
+
     /// Returns which runs are listed.
     pub(crate) fn filter(&self) -> RunFilter {
         RunFilter {
@@ -208,7 +213,8 @@ impl FilterArgs {
 }
 
 impl FilterArgs {
-    /// Returns the same filter as parameters of a query. Fails if a server has no such filter.
+    /// Returns the parameters of a query whose answer has all runs that the filter accepts, and perhaps others. Fails if a
+    /// server has no such filter.
     pub(crate) fn to_query(&self) -> Result<Vec<(String, String)>, String> {
         let mut query: Vec<(String, String)> = Vec::new();
         let mut add = |name: &str, value: String| query.push((name.to_owned(), value));
@@ -226,19 +232,14 @@ impl FilterArgs {
             time.into_iter()
                 .for_each(|time| add(name, strata_host::clock::rfc3339(time)));
         }
-        match self
-            .name
+        // What follows the first wildcard is compared with the names in the answer.
+        let literal = |pattern: &str| pattern.split(['*', '?']).next().map(str::to_owned);
+        self.name
             .as_deref()
-            .map(|name| name.strip_suffix('*').unwrap_or(name))
-        {
-            Some(prefix) if prefix.contains(['*', '?']) => {
-                return Err(
-                    "through a server, `--name` takes the beginning of a name: `night*`".into(),
-                );
-            }
-            Some(prefix) => add("prefix", prefix.into()),
-            None => {}
-        }
+            .and_then(literal)
+            .filter(|prefix| !prefix.is_empty())
+            .into_iter()
+            .for_each(|prefix| add("prefix", prefix));
         match self.scope {
             Some(_) => Err("a server knows tenants instead of `--scope`".into()),
             None => Ok(query),

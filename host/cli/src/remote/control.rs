@@ -189,27 +189,6 @@ impl Remote<'_> {
         Ok(code)
     }
 
-    /// Returns the names of the runs that are meant.
-    fn selected(&self, selection: &SelectionArgs) -> Result<Vec<String>, CommandFailure> {
-        let is_open = selection.filter.to_filter().is_open();
-        match (is_open, &selection.places[..]) {
-            (true, places) if !places.is_empty() => Ok(places
-                .iter()
-                .map(|place| place.path().to_string_lossy().into_owned())
-                .collect()),
-            (false, []) => {
-                let query = selection.filter.to_query().map_err(CommandFailure::usage)?;
-                let found = self.list("/v1/runs", &query)?;
-                let name = |run: &Value| Some(run["name"].as_str()?.to_owned());
-                Ok(found.iter().filter_map(name).collect())
-            }
-            _ => {
-                let text = "through a server, give either names of runs or filters";
-                Err(CommandFailure::usage(text))
-            }
-        }
-    }
-
     pub(super) fn resume(&self, args: &ResumeArgs) -> Result<u8, CommandFailure> {
         let options = &args.options;
         let rest = RunOptions {

@@ -16,7 +16,7 @@ use strata_host::storage::{ListedWorker, StateSelector, StorageLocation, WorkerP
 use strata_host::view::{EndedRun, FileChangeView, RunOutput, RunRow, calls_command};
 use strata_server::client::{ApiRequest, ClientError, StreamEnd};
 
-use super::Remote;
+use super::{Remote, not_understood};
 use crate::args::{
     DiffArgs, FilesArgs, InspectArgs, ReportArgs, RunsArgs, SavedArgs, WaitArgs, WorkersArgs,
 };
@@ -172,8 +172,11 @@ impl Remote<'_> {
     }
 
     pub(super) fn runs(&self, args: &RunsArgs) -> Result<u8, CommandFailure> {
-        let query = args.filter.to_query().map_err(CommandFailure::usage)?;
-        let mut items = self.list("/v1/runs", &query)?;
+        if args.has_places() {
+            let text = "through a server, `runs` lists the runs of that; leave the places away";
+            return Err(CommandFailure::usage(text));
+        }
+        let mut items = self.find_runs(&args.filter)?;
         items.truncate(args.filter().limit);
         if args.json {
             for item in items {
@@ -430,13 +433,6 @@ fn split_at<'a>(text: &'a str, checkpoint: Option<&'a str>) -> (&'a str, Option<
         (Some((run, at)), None) => (run, Some(at)),
         (None, None) => (text, None),
     }
-}
-
-/// Returns the failure for an answer of the server that this program does not understand.
-fn not_understood(what: &str) -> CommandFailure {
-    CommandFailure::internal(format!(
-        "the server describes {what} otherwise than this program understands; use its version of strata-host"
-    ))
 }
 
 /// Whether a run has ended, or goes on only if somebody does something.
