@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::ASKING;
 use super::client::{Runs, TestServer, wherever_runs_are};
@@ -324,4 +324,48 @@ fn a_filter_selects_through_a_server_what_it_selects_in_its_database() {
     }
     let deleted = host(&server, &["delete", "--name", "job1", "--force"], 0);
     assert_eq!(deleted.stdout, "job1: deleted\n");
+}
+
+#[test]
+fn commands_about_several_runs_reach_those_of_other_tenants_by_the_names_that_runs_shows() {
+    let server = TestServer::start_at(&Runs::InFile, ASKING);
+    let red = server.new_token("ann", Some("red"), &["submit", "view", "operate"]);
+    for token in [&red, &server.token] {
+        server.submit(token, json!({ "name": "one" }));
+        server.until(token, "/v1/runs/one", |run| run["state"] == "resting");
+    }
+    let with_token = |token: &str, arguments: &[&str], code: i32| {
+        let address = format!("http://127.0.0.1:{}", server.port);
+        let arguments = [arguments, &["--server", &address]].concat();
+        let mut command = server.place.command(&arguments);
+        command.env("STRATA_TOKEN", token);
+        Process::spawn(command).end().expect(code).stdout
+    };
+    let as_all = |arguments: &[&str]| with_token(&server.token, arguments, 0);
+    let as_red = |arguments: &[&str]| with_token(&red, arguments, 0);
+    let places = |listed: String| -> Vec<String> {
+        let rows = serde_json::Deserializer::from_str(&listed).into_iter();
+        let place = |row: Value| row["place"].as_str().expect("a place").to_owned();
+        let mut places: Vec<String> = rows.map(|row| place(row.expect("a row"))).collect();
+        places.sort_unstable();
+        places
+    };
+    assert_eq!(places(as_all(&["runs", "--json"])), ["one", "red/one"]);
+    assert_eq!(places(as_red(&["runs", "--json"])), ["one"]);
+    let by_red = ["runs", "--json", "--name", "red/o*"];
+    assert_eq!(places(as_all(&by_red)), ["red/one"]);
+    // The other run is the only one that is found, so only the token tells whose it is.
+    assert!(as_all(&["runs", "--name", "red/one"]).contains("red/one"));
+    assert!(!as_red(&["runs"]).contains("red/one"));
+    let dry = as_all(&["pause", "--name", "*one", "--dry-run"]);
+    assert_eq!(dry.lines().count(), 2, "{dry}");
+    assert_eq!(as_all(&["pause", "--name", "one"]), "one: paused\n");
+    let status = |path: &str| server.get(&server.token, path).json()["status"].clone();
+    assert_eq!(status("/v1/runs/red%2Fone"), "waiting");
+    let rest = as_all(&["cancel", "--status", "waiting"]);
+    assert_eq!(rest, "red/one: cancelled\n");
+    let rest = as_red(&["delete", "--name", "one", "--force"]);
+    assert_eq!(rest, "one: deleted\n");
+    assert_eq!(status("/v1/runs/one"), "paused");
+    with_token(&server.token, &["inspect", "red/one"], 2);
 }

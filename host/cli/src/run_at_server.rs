@@ -43,7 +43,7 @@ impl<'a> RunAtServer<'a> {
             name,
             server,
             at,
-            row: row_of(document)?,
+            row: row_of(document, name)?,
         })
     }
 
@@ -98,9 +98,9 @@ pub(super) fn changes_files(command: &SuggestedCommand) -> bool {
     })
 }
 
-/// Returns the row of a run from the document in which a server describes it. A server tells neither which of its workers
+/// Returns the row of a run from the document in which a server describes it, and from what commands call it. A server tells neither which of its workers
 /// owns a run nor the scope of its cap.
-pub(super) fn row_of(document: &Value) -> Option<RunRow> {
+pub(super) fn row_of(document: &Value, place: &str) -> Option<RunRow> {
     let text = |name: &str| document[name].as_str().map(str::to_owned);
     let number = |name: &str| document[name].as_u64();
     let money = |name: &str| document[name].as_f64().map(Usd::from_dollars);
@@ -131,13 +131,14 @@ pub(super) fn row_of(document: &Value) -> Option<RunRow> {
         created: text("created"),
         changed: text("updated"),
         ended: text("ended"),
-        place: text("name")?.into(),
+        place: place.into(),
     })
 }
 
-/// Returns what is listed of a run, as it would be listed in a database, from the document in which a server describes it.
-pub(super) fn found_run(document: &Value) -> Option<FoundRun> {
-    let row = row_of(document)?;
+/// Returns what is listed of a run, as it would be listed in a database, from the document in which a server describes it
+/// and from what commands call it.
+pub(super) fn found_run(document: &Value, place: &str) -> Option<FoundRun> {
+    let row = row_of(document, place)?;
     let is_queued = row.status == Some(LifecycleState::Queued.name());
     let status = match row.status {
         Some(_) if is_queued => Some(Status::Running),
@@ -169,7 +170,7 @@ pub(super) fn found_run(document: &Value) -> Option<FoundRun> {
             needs: row.needs,
             problem: row.problem,
         }),
-        name: row.name,
+        name: place.into(),
     };
     Some(FoundRun {
         listing,
@@ -214,7 +215,8 @@ mod tests {
             "spent": 0.5, "budget": 2.0, "requests": 1, "faults": 2, "labels": { "a": "b" }, "problem": null,
             "updated": "2026-01-01T00:00:00Z",
         });
-        let row = row_of(&document).unwrap();
+        let row = row_of(&document, "red/one").unwrap();
+        assert_eq!(row.place.to_str(), Some("red/one"));
         assert_eq!((row.state, row.status), ("ended", Some("out-of-budget")));
         assert_eq!(row.spent, Some(Usd::from_dollars(0.5)));
         assert_eq!(
@@ -224,7 +226,7 @@ mod tests {
         assert_eq!(row.labels["a"], "b");
         assert_eq!(row.changed.as_deref(), Some("2026-01-01T00:00:00Z"));
         assert_eq!(
-            row_of(&json!({ "name": "one", "state": "unheard-of" })),
+            row_of(&json!({ "name": "one", "state": "unheard-of" }), "one"),
             None
         );
     }

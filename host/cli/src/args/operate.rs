@@ -232,19 +232,24 @@ impl FilterArgs {
             time.into_iter()
                 .for_each(|time| add(name, strata_host::clock::rfc3339(time)));
         }
-        // What follows the first wildcard is compared with the names in the answer.
-        let literal = |pattern: &str| pattern.split(['*', '?']).next().map(str::to_owned);
         self.name
             .as_deref()
-            .and_then(literal)
-            .filter(|prefix| !prefix.is_empty())
+            .and_then(prefix_of)
             .into_iter()
-            .for_each(|prefix| add("prefix", prefix));
+            .for_each(|prefix| add("prefix", prefix.into()));
         match self.scope {
             Some(_) => Err("a server knows tenants instead of `--scope`".into()),
             None => Ok(query),
         }
     }
+}
+
+/// Returns what the name of each run begins with whose name, or `TENANT/NAME`, matches a pattern.
+fn prefix_of(pattern: &str) -> Option<&str> {
+    let is_wildcard = |c: char| matches!(c, '*' | '?');
+    let (literal, rest) = pattern.split_at(pattern.find(is_wildcard).unwrap_or(pattern.len()));
+    let name = literal.rsplit('/').next().unwrap_or_default();
+    (!rest.contains('/') && !name.is_empty()).then_some(name)
 }
 
 fn parse_status(text: &str) -> Result<String, String> {
@@ -304,6 +309,20 @@ pub(crate) fn parse_span(text: &str) -> Result<i64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pattern_says_what_a_name_within_a_tenant_begins_with() {
+        let check = |pattern: &str, expected: Option<&str>| {
+            assert_eq!(prefix_of(pattern), expected, "{pattern}");
+        };
+        check("job1", Some("job1"));
+        check("job*1?", Some("job"));
+        check("*q0", None);
+        check("", None);
+        check("red/job*", Some("job"));
+        check("red/*", None);
+        check("r*/job", None);
+    }
 
     #[test]
     fn spans_of_time_have_a_unit() {

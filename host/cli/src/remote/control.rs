@@ -6,6 +6,7 @@ use strata_host::launch::{PruneResult, StateEdit};
 use strata_host::storage::{Pruned, check_run_name};
 use strata_server::client::{ApiRequest, ClientError};
 
+use super::selection::NamedRun;
 use super::{Remote, answer_for_name};
 use crate::CommandFailure;
 use crate::args::{
@@ -122,10 +123,10 @@ impl Remote<'_> {
     ) -> Result<u8, CommandFailure> {
         let (what, rest) = (what.to_owned(), format!("/{what}"));
         self.for_each(selection, result, &|run| {
-            let path = Self::path_of(run, &rest);
+            let path = Self::path_of(&run.address, &rest);
             match self.client.send(ApiRequest::new("POST", &path)) {
                 Err(error @ ClientError::Refused { status: 409, .. }) => Err(
-                    CommandFailure::usage(format!("cannot {what} `{run}`: {error}")),
+                    CommandFailure::usage(format!("cannot {what} `{}`: {error}", run.place)),
                 ),
                 done => Ok(done.map(drop)?),
             }
@@ -135,13 +136,13 @@ impl Remote<'_> {
     pub(super) fn delete(&self, args: &DeleteArgs) -> Result<u8, CommandFailure> {
         self.for_each(&args.selection, "deleted", &|run| {
             if args.force {
-                let cancel = Self::path_of(run, "/cancel");
+                let cancel = Self::path_of(&run.address, "/cancel");
                 match self.client.send(ApiRequest::new("POST", &cancel)) {
                     Err(ClientError::Refused { status: 409, .. }) | Ok(_) => {}
                     Err(error) => return Err(error.into()),
                 }
             }
-            let path = Self::path_of(run, "");
+            let path = Self::path_of(&run.address, "");
             self.client.send(ApiRequest::new("DELETE", &path))?;
             Ok(())
         })
@@ -152,7 +153,7 @@ impl Remote<'_> {
         &self,
         selection: &SelectionArgs,
         result: &str,
-        act: &dyn Fn(&str) -> Result<(), CommandFailure>,
+        act: &dyn Fn(&NamedRun) -> Result<(), CommandFailure>,
     ) -> Result<u8, CommandFailure> {
         if selection.by.is_some() {
             let text = "through a server, it is noted to whom the token belongs; leave out `--by`";
@@ -165,9 +166,10 @@ impl Remote<'_> {
         }
         for run in runs {
             let done = if selection.dry_run { Ok(()) } else { act(&run) };
+            let place = run.place;
             if !selection.is_plural() {
                 done?;
-                self.printer.note(format_args!("`{run}` is {result}"));
+                self.printer.note(format_args!("`{place}` is {result}"));
                 return Ok(0);
             }
             let failure = done.err();
@@ -175,15 +177,15 @@ impl Remote<'_> {
             let error = failure.map(|failure| failure.to_text());
             if selection.json {
                 self.printer.print_json_line(&json!({
-                    "place": run, "result": error.is_none().then_some(result), "error": error,
+                    "place": place, "result": error.is_none().then_some(result), "error": error,
                     "dry_run": selection.dry_run,
                 }))?;
                 continue;
             }
             self.printer.print_text(&match error {
-                Some(error) => format!("{run}: {error}"),
-                None if selection.dry_run => format!("{run}: would be {result}"),
-                None => format!("{run}: {result}"),
+                Some(error) => format!("{place}: {error}"),
+                None if selection.dry_run => format!("{place}: would be {result}"),
+                None => format!("{place}: {result}"),
             });
         }
         Ok(code)
@@ -218,7 +220,7 @@ impl Remote<'_> {
         };
         let ([only], false) = (&selection.places[..], selection.is_plural()) else {
             return self.for_each(&selection, "resumed", &|run| {
-                ask(run)?;
+                ask(&run.address)?;
                 Ok(())
             });
         };
@@ -243,7 +245,7 @@ impl Remote<'_> {
             selection.dry_run,
         ) else {
             return self.for_each(selection, "pruned", &|run| {
-                let path = Self::path_of(run, "/prune");
+                let path = Self::path_of(&run.address, "/prune");
                 let request = ApiRequest::new("POST", &path).json(how.clone());
                 self.client.send(request)?;
                 Ok(())
@@ -292,8 +294,7 @@ impl Remote<'_> {
         if args.json {
             self.printer.print_json(&fork.to_string());
         } else {
-            self.printer
-                .print_line(fork["name"].as_str().unwrap_or_default());
+            self.printer.print_line(&self.place_of(&fork)?);
         }
         Ok(0)
     }

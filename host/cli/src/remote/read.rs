@@ -16,6 +16,7 @@ use strata_host::storage::{ListedWorker, StateSelector, StorageLocation, WorkerP
 use strata_host::view::{EndedRun, FileChangeView, RunOutput, RunRow, calls_command};
 use strata_server::client::{ApiRequest, ClientError, StreamEnd};
 
+use super::selection::ListedRun;
 use super::{Remote, not_understood};
 use crate::args::{
     DiffArgs, FilesArgs, InspectArgs, ReportArgs, RunsArgs, SavedArgs, WaitArgs, WorkersArgs,
@@ -178,22 +179,25 @@ impl Remote<'_> {
         }
         let mut items = self.find_runs(&args.filter)?;
         items.truncate(args.filter().limit);
+        let describe = |run: ListedRun| {
+            let row = row_of(&run.document, &run.place);
+            Ok((run, row.ok_or_else(|| not_understood("a run"))?))
+        };
+        let rows: Result<Vec<(ListedRun, RunRow)>, CommandFailure> =
+            items.into_iter().map(describe).collect();
         if args.json {
-            for item in items {
-                let row = row_of(&item).ok_or_else(|| not_understood("a run"))?;
-                self.printer.print_json_line(&with_row(item, &row))?;
+            for (run, row) in rows? {
+                self.printer
+                    .print_json_line(&with_row(run.document, &row))?;
             }
             return Ok(0);
         }
-        let rows: Option<Vec<(RunRow, String)>> = items
-            .iter()
-            .map(|item| {
-                let by = item["by"].as_str().map(str::to_owned);
-                Some((row_of(item)?, by.unwrap_or_else(runs::none)))
-            })
-            .collect();
-        let rows = rows.ok_or_else(|| not_understood("a run"))?;
-        runs::show("by", rows.into_iter(), self.printer);
+        let rows = rows?.into_iter().map(|(run, row)| {
+            let by = run.document["by"].as_str().map(str::to_owned);
+            let name = run.place;
+            (RunRow { name, ..row }, by.unwrap_or_else(runs::none))
+        });
+        runs::show("by", rows, self.printer);
         Ok(0)
     }
 
