@@ -369,3 +369,29 @@ fn commands_about_several_runs_reach_those_of_other_tenants_by_the_names_that_ru
     assert_eq!(status("/v1/runs/one"), "paused");
     with_token(&server.token, &["inspect", "red/one"], 2);
 }
+
+#[test]
+fn only_a_run_that_has_ended_is_deleted_through_a_server_unless_that_is_forced() {
+    let server = TestServer::start_at(&Runs::InFile, ASKING);
+    for name in ["one", "two"] {
+        host(
+            &server,
+            &["submit", "team.toml", "--name", name, "--wait"],
+            4,
+        );
+    }
+    host(&server, &["answer", "two", "ask-0-0-0-0=3"], 0);
+    host(&server, &["wait", "two"], 0);
+    let refused = host(&server, &["delete", "one"], 2);
+    let expected = format!(
+        "error: `one` is resting; only a run that has ended is deleted; `strata-host delete one --force --server \
+         http://127.0.0.1:{}/` cancels it first\n",
+        server.port
+    );
+    assert_eq!(refused.stderr, expected);
+    let deleted = host(&server, &["delete", "--name", "*"], 2).stdout;
+    assert!(deleted.contains("two: deleted\n"), "{deleted}");
+    assert!(deleted.contains("one: `one` is resting"), "{deleted}");
+    host(&server, &["delete", "one", "--force"], 0);
+    assert_eq!(host(&server, &["runs", "--json"], 0).stdout, "");
+}

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 use strata_host::blob::digest_of;
 use strata_host::launch::{PruneResult, StateEdit};
+use strata_host::operate::{DeleteRuns, RunDeed};
 use strata_host::storage::{Pruned, check_run_name};
 use strata_server::client::{ApiRequest, ClientError};
 
@@ -141,6 +142,9 @@ impl Remote<'_> {
                     Err(ClientError::Refused { status: 409, .. }) | Ok(_) => {}
                     Err(error) => return Err(error.into()),
                 }
+            } else {
+                // A server deletes whatever is not worked on.
+                self.check(run, RunDeed::Delete(DeleteRuns::Ended))?;
             }
             let path = Self::path_of(&run.address, "");
             self.client.send(ApiRequest::new("DELETE", &path))?;

@@ -3,13 +3,18 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use strata_host::Advice;
+use strata_host::launch::LaunchError;
+use strata_host::operate::{RunDeed, check_deed};
 use strata_host::storage::DEFAULT_TENANT;
+use strata_host::view::{CommandArgument, SuggestedCommand};
+use strata_host::wording::shell_command;
 use strata_server::client::{ApiRequest, ClientError};
 
 use super::{Remote, not_understood};
 use crate::CommandFailure;
 use crate::args::{FilterArgs, SelectionArgs};
-use crate::run_at_server::found_run;
+use crate::run_at_server::{add_server, found_run};
 
 /// A run that a server lists.
 pub(super) struct ListedRun {
@@ -44,6 +49,30 @@ impl Remote<'_> {
             }
         }
         Ok(runs)
+    }
+
+    /// Fails if something cannot be done with a run, as it would fail in a database.
+    pub(super) fn check(&self, run: &NamedRun, deed: RunDeed) -> Result<(), CommandFailure> {
+        let document = self.get(&run.address, "")?;
+        let found = found_run(&document, &run.place).ok_or_else(|| not_understood("a run"))?;
+        match check_deed(&found, deed) {
+            Err(LaunchError::Unsuitable {
+                message,
+                advice: Advice::ForceDeletion { storage },
+            }) => {
+                let arguments = [
+                    CommandArgument::Path(storage),
+                    CommandArgument::word("--force"),
+                ];
+                let mut delete = SuggestedCommand::from_subcommand("delete", arguments);
+                add_server(&mut delete, self.client.url());
+                let delete = shell_command(&delete);
+                Err(CommandFailure::usage(format!(
+                    "{message}; `{delete}` cancels it first"
+                )))
+            }
+            checked => Ok(checked?),
+        }
     }
 
     /// Returns the tenant whose runs the token names by their names alone, as far as that matters for these runs.
