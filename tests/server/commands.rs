@@ -395,3 +395,22 @@ fn only_a_run_that_has_ended_is_deleted_through_a_server_unless_that_is_forced()
     host(&server, &["delete", "one", "--force"], 0);
     assert_eq!(host(&server, &["runs", "--json"], 0).stdout, "");
 }
+
+#[test]
+fn a_run_that_is_worked_on_is_cancelled_and_deleted_through_a_server_if_that_is_forced() {
+    let asking = r#"{ ask = "how many?", schema = { type = "integer" } }"#;
+    assert!(ASKING.contains(asking));
+    wherever_runs_are(|runs| {
+        let server = TestServer::start_at(runs, &ASKING.replace(asking, r#"{ sleep = "60s" }"#));
+        for name in ["one", "two"] {
+            host(&server, &["submit", "team.toml", "--name", name], 0);
+            let path = format!("/v1/runs/{name}");
+            server.until(&server.token, &path, |run| run["at_work"][0] == "A");
+        }
+        let refused = host(&server, &["delete", "one"], 2).stderr;
+        assert!(refused.contains("`one` is running"), "{refused}");
+        host(&server, &["delete", "one", "--force"], 0);
+        let deleted = host(&server, &["delete", "--name", "*", "--force"], 0);
+        assert_eq!(deleted.stdout, "two: deleted\n");
+    });
+}

@@ -1,7 +1,11 @@
 //! Commands that do something with runs.
 
+use std::thread::sleep;
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 use strata_host::blob::digest_of;
+use strata_host::clock::stopwatch;
 use strata_host::launch::{PruneResult, StateEdit};
 use strata_host::operate::{DeleteRuns, RunDeed};
 use strata_host::storage::{Pruned, check_run_name};
@@ -17,6 +21,10 @@ use crate::given_text::read_content;
 use crate::prune;
 use crate::requests::parse_answer;
 use crate::send::check_names;
+
+/// For how long it is waited until a run that was cancelled has been given up, and how often that is looked at.
+const GIVE_UP_TIME: Duration = Duration::from_secs(15);
+const DELETE_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Remote<'_> {
     pub(super) fn answer(&self, args: &AnswerArgs) -> Result<u8, CommandFailure> {
@@ -146,10 +154,24 @@ impl Remote<'_> {
                 // A server deletes whatever is not worked on.
                 self.check(run, RunDeed::Delete(DeleteRuns::Ended))?;
             }
-            let path = Self::path_of(&run.address, "");
-            self.client.send(ApiRequest::new("DELETE", &path))?;
-            Ok(())
+            self.delete_one(run, args.force)
         })
+    }
+
+    /// Deletes a run. If it was cancelled, it is waited until whoever worked on it has given it up.
+    fn delete_one(&self, run: &NamedRun, is_cancelled: bool) -> Result<(), CommandFailure> {
+        let path = Self::path_of(&run.address, "");
+        let start = stopwatch();
+        loop {
+            match self.client.send(ApiRequest::new("DELETE", &path)) {
+                Err(ClientError::Refused { status: 409, .. })
+                    if is_cancelled && start.elapsed() < GIVE_UP_TIME =>
+                {
+                    sleep(DELETE_INTERVAL);
+                }
+                done => return Ok(done.map(drop)?),
+            }
+        }
     }
 
     /// Does something with each of the runs that are meant, and prints what became of each.
