@@ -414,3 +414,48 @@ fn a_run_that_is_worked_on_is_cancelled_and_deleted_through_a_server_if_that_is_
         assert_eq!(deleted.stdout, "two: deleted\n");
     });
 }
+
+#[test]
+fn a_dry_run_through_a_server_says_what_cannot_be_done() {
+    let server = TestServer::start_at(&Runs::InFile, ASKING);
+    for name in ["asks", "done"] {
+        host(
+            &server,
+            &["submit", "team.toml", "--name", name, "--wait"],
+            4,
+        );
+    }
+    host(&server, &["answer", "done", "ask-0-0-0-0=3"], 0);
+    host(&server, &["wait", "done"], 0);
+    let database = format!("sqlite:{}", server.place.path("served/runs.db").display());
+    for (command, more) in [
+        ("cancel", &[][..]),
+        ("pause", &[]),
+        ("resume", &[]),
+        ("prune", &[]),
+        ("delete", &[]),
+        ("delete", &["--force"]),
+    ] {
+        let dry = [&[command, "--name", "*", "--dry-run"], more].concat();
+        let of_database = [&[command, &database, "--name", "*", "--dry-run"], more].concat();
+        let local = server.place.host(&of_database);
+        let through = host(&server, &dry, local.code.expect("a code"));
+        let named = |text: &str| {
+            let text = text
+                .replace(&format!("{database}?run="), "")
+                .replace('\'', "");
+            let text = text.replace(&format!(" --server http://127.0.0.1:{}/", server.port), "");
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            lines.sort_unstable();
+            lines
+        };
+        assert_eq!(named(&through.stdout), named(&local.stdout), "{dry:?}");
+    }
+    let one = host(&server, &["cancel", "done", "--dry-run"], 2).stdout;
+    assert!(one.contains("there is nothing to end"), "{one}");
+    let missing = host(&server, &["prune", "missing", "--dry-run"], 2).stdout;
+    assert!(
+        missing.starts_with("missing: there is no such run"),
+        "{missing}"
+    );
+}

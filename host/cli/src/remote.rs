@@ -7,6 +7,7 @@ mod selection;
 mod submit;
 
 use serde_json::Value;
+use strata_host::driver::Halt;
 use strata_server::client::{ApiAnswer, ApiRequest, ClientError, ServerClient, encode_name};
 
 use super::args::Command;
@@ -83,8 +84,8 @@ pub(super) fn run(command: Command, url: &str, printer: &Printer) -> Result<u8, 
         Command::Workers(args) => remote.workers(&args),
         Command::Answer(args) => remote.answer(&args),
         Command::Send(args) => remote.send(args),
-        Command::Cancel(args) => remote.change("cancel", "cancelled", &args.selection),
-        Command::Pause(args) => remote.change("pause", "paused", &args.selection),
+        Command::Cancel(args) => remote.halt(Halt::Cancel, &args.selection),
+        Command::Pause(args) => remote.halt(Halt::Pause, &args.selection),
         Command::Delete(args) => remote.delete(&args),
         Command::Resume(args) => remote.resume(&args),
         Command::Prune(args) => remote.prune(&args),

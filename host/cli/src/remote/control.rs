@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use strata_host::blob::digest_of;
 use strata_host::clock::stopwatch;
+use strata_host::driver::Halt;
 use strata_host::launch::{PruneResult, StateEdit};
 use strata_host::operate::{DeleteRuns, RunDeed};
 use strata_host::storage::{Pruned, check_run_name};
@@ -17,6 +18,7 @@ use crate::CommandFailure;
 use crate::args::{
     AnswerArgs, DeleteArgs, ForkArgs, PruneArgs, ResumeArgs, RunOptions, SelectionArgs, SendArgs,
 };
+use crate::bulk::BulkTask;
 use crate::given_text::read_content;
 use crate::prune;
 use crate::requests::parse_answer;
@@ -124,15 +126,18 @@ impl Remote<'_> {
     }
 
     /// Ends or suspends each of the runs that are meant.
-    pub(super) fn change(
-        &self,
-        what: &str,
-        result: &str,
-        selection: &SelectionArgs,
-    ) -> Result<u8, CommandFailure> {
-        let (what, rest) = (what.to_owned(), format!("/{what}"));
-        self.for_each(selection, result, &|run| {
-            let path = Self::path_of(&run.address, &rest);
+    pub(super) fn halt(&self, halt: Halt, selection: &SelectionArgs) -> Result<u8, CommandFailure> {
+        let what = match halt {
+            Halt::Cancel => "cancel",
+            Halt::Pause => "pause",
+        };
+        let task = BulkTask {
+            selection,
+            deed: RunDeed::Halt(halt),
+            result: halt.status().name(),
+        };
+        self.for_each(task, &|run| {
+            let path = Self::path_of(&run.address, &format!("/{what}"));
             match self.client.send(ApiRequest::new("POST", &path)) {
                 Err(error @ ClientError::Refused { status: 409, .. }) => Err(
                     CommandFailure::usage(format!("cannot {what} `{}`: {error}", run.place)),
@@ -143,16 +148,27 @@ impl Remote<'_> {
     }
 
     pub(super) fn delete(&self, args: &DeleteArgs) -> Result<u8, CommandFailure> {
-        self.for_each(&args.selection, "deleted", &|run| {
-            if args.force {
-                let cancel = Self::path_of(&run.address, "/cancel");
-                match self.client.send(ApiRequest::new("POST", &cancel)) {
-                    Err(ClientError::Refused { status: 409, .. }) | Ok(_) => {}
-                    Err(error) => return Err(error.into()),
-                }
-            } else {
+        let which = if args.force {
+            DeleteRuns::All
+        } else {
+            DeleteRuns::Ended
+        };
+        let task = BulkTask {
+            selection: &args.selection,
+            deed: RunDeed::Delete(which),
+            result: "deleted",
+        };
+        self.for_each(task, &|run| {
+            match which {
                 // A server deletes whatever is not worked on.
-                self.check(run, RunDeed::Delete(DeleteRuns::Ended))?;
+                DeleteRuns::Ended => self.check(run, task.deed)?,
+                DeleteRuns::All => {
+                    let cancel = Self::path_of(&run.address, "/cancel");
+                    match self.client.send(ApiRequest::new("POST", &cancel)) {
+                        Err(ClientError::Refused { status: 409, .. }) | Ok(_) => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
             }
             self.delete_one(run, args.force)
         })
@@ -177,10 +193,10 @@ impl Remote<'_> {
     /// Does something with each of the runs that are meant, and prints what became of each.
     fn for_each(
         &self,
-        selection: &SelectionArgs,
-        result: &str,
+        task: BulkTask<'_>,
         act: &dyn Fn(&NamedRun) -> Result<(), CommandFailure>,
     ) -> Result<u8, CommandFailure> {
+        let (selection, result) = (task.selection, task.result);
         if selection.by.is_some() {
             let text = "through a server, it is noted to whom the token belongs; leave out `--by`";
             return Err(CommandFailure::usage(text));
@@ -191,7 +207,11 @@ impl Remote<'_> {
             self.printer.note("there is no such run");
         }
         for run in runs {
-            let done = if selection.dry_run { Ok(()) } else { act(&run) };
+            let done = if selection.dry_run {
+                self.check_listed(&run, task.deed)
+            } else {
+                act(&run)
+            };
             let place = run.place;
             if !selection.is_plural() {
                 done?;
@@ -245,7 +265,12 @@ impl Remote<'_> {
             self.client.send(request)
         };
         let ([only], false) = (&selection.places[..], selection.is_plural()) else {
-            return self.for_each(&selection, "resumed", &|run| {
+            let task = BulkTask {
+                selection: &selection,
+                deed: RunDeed::Resume,
+                result: "resumed",
+            };
+            return self.for_each(task, &|run| {
                 ask(&run.address)?;
                 Ok(())
             });
@@ -270,7 +295,12 @@ impl Remote<'_> {
             selection.is_many(),
             selection.dry_run,
         ) else {
-            return self.for_each(selection, "pruned", &|run| {
+            let task = BulkTask {
+                selection,
+                deed: RunDeed::Prune,
+                result: "pruned",
+            };
+            return self.for_each(task, &|run| {
                 let path = Self::path_of(&run.address, "/prune");
                 let request = ApiRequest::new("POST", &path).json(how.clone());
                 self.client.send(request)?;

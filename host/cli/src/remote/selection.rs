@@ -30,6 +30,8 @@ pub(super) struct NamedRun {
     pub(super) address: String,
     /// How commands name it.
     pub(super) place: String,
+    /// What the server said of it, if it was just listed.
+    listed: Option<Value>,
 }
 
 impl Remote<'_> {
@@ -54,7 +56,24 @@ impl Remote<'_> {
     /// Fails if something cannot be done with a run, as it would fail in a database.
     pub(super) fn check(&self, run: &NamedRun, deed: RunDeed) -> Result<(), CommandFailure> {
         let document = self.get(&run.address, "")?;
-        let found = found_run(&document, &run.place).ok_or_else(|| not_understood("a run"))?;
+        self.check_document(&document, &run.place, deed)
+    }
+
+    /// Does what `check` does, without a request for a run that was just listed.
+    pub(super) fn check_listed(&self, run: &NamedRun, deed: RunDeed) -> Result<(), CommandFailure> {
+        match &run.listed {
+            Some(document) => self.check_document(document, &run.place, deed),
+            None => self.check(run, deed),
+        }
+    }
+
+    fn check_document(
+        &self,
+        document: &Value,
+        place: &str,
+        deed: RunDeed,
+    ) -> Result<(), CommandFailure> {
+        let found = found_run(document, place).ok_or_else(|| not_understood("a run"))?;
         match check_deed(&found, deed) {
             Err(LaunchError::Unsuitable {
                 message,
@@ -113,6 +132,7 @@ impl Remote<'_> {
                 let named = names.map(|name| NamedRun {
                     address: name.clone().into_owned(),
                     place: name.into_owned(),
+                    listed: None,
                 });
                 Ok(named.collect())
             }
@@ -121,6 +141,7 @@ impl Remote<'_> {
                 let named = found.into_iter().map(|run| NamedRun {
                     address: run.address().to_owned(),
                     place: run.place,
+                    listed: Some(run.document),
                 });
                 Ok(named.collect())
             }
