@@ -459,3 +459,48 @@ fn a_dry_run_through_a_server_says_what_cannot_be_done() {
         "{missing}"
     );
 }
+
+#[test]
+fn whoever_waits_through_a_server_goes_on_after_it_was_started_again() {
+    let mut server = TestServer::start_at(&Runs::InFile, ASKING);
+    host(
+        &server,
+        &["submit", "team.toml", "--name", "one", "--needs", "gpu"],
+        0,
+    );
+    let commands: [&[&str]; 3] = [
+        &["wait", "one"],
+        &["events", "one", "--follow"],
+        &[
+            "submit",
+            "team.toml",
+            "--name",
+            "two",
+            "--needs",
+            "gpu",
+            "--wait",
+        ],
+    ];
+    let address = format!("http://127.0.0.1:{}", server.port);
+    let start = |arguments: &&[&str]| {
+        let arguments = [*arguments, &["--server", &address]].concat();
+        let mut command = server.place.command(&arguments);
+        command.env("STRATA_TOKEN", &server.token);
+        Process::spawn(command)
+    };
+    let waiting: Vec<Process> = commands.iter().map(start).collect();
+    server.until(&server.token, "/v1/runs", |runs| {
+        runs["items"].as_array().is_some_and(|runs| runs.len() == 2)
+    });
+    server.kill();
+    // Each has looked for the server meanwhile.
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    server.start_again();
+    host(&server, &["cancel", "one", "two"], 0);
+    let codes: Vec<Option<i32>> = waiting.into_iter().map(|one| one.end().code).collect();
+    assert_eq!(codes, [Some(12), Some(0), Some(12)]);
+    // An address at which there is no server is wrong.
+    server.kill();
+    let refused = host(&server, &["wait", "one"], 1).stderr;
+    assert!(refused.contains("cannot reach the server"), "{refused}");
+}

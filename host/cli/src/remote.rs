@@ -2,6 +2,7 @@
 //! on a storage; runs are given by their names or ids.
 
 mod control;
+mod patience;
 mod read;
 mod selection;
 mod submit;

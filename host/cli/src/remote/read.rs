@@ -1,5 +1,6 @@
 //! Commands that read.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 use std::thread::sleep;
@@ -16,6 +17,7 @@ use strata_host::storage::{ListedWorker, StateSelector, StorageLocation, WorkerP
 use strata_host::view::{EndedRun, FileChangeView, RunOutput, RunRow, calls_command};
 use strata_server::client::{ApiRequest, ClientError, StreamEnd};
 
+use super::patience::{RETRY_DELAY, ServerPatience};
 use super::selection::ListedRun;
 use super::{Remote, not_understood};
 use crate::args::{
@@ -29,12 +31,8 @@ use crate::run_at_server::{RunAtServer, add_server, continuation_at_server, row_
 use crate::sanitize::sanitize;
 use crate::{CommandFailure, checkpoints, diff, exit_code, files, runs, workers};
 
-/// How soon a stream that broke off is continued.
-const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// How often it is looked at whether a run rests.
 const WAIT_INTERVAL: Duration = Duration::from_millis(250);
-/// How often a server that cannot be reached is tried again.
-const MAX_ATTEMPTS: u32 = 60;
 /// The exit code if the time is over first, as that of `timeout`.
 const TIME_OVER: u8 = 124;
 /// The exit code of a run that workers refuse.
@@ -48,6 +46,19 @@ struct StateCopy {
 }
 
 impl StateCopy {
+    /// Returns a copy of a state from the document in which a server gives it.
+    fn of_document(bytes: Vec<u8>) -> Result<Self, CommandFailure> {
+        let failed = |error: std::io::Error| {
+            CommandFailure::internal(format!("cannot copy the state of the run: {error}"))
+        };
+        let directory = tempfile::tempdir().map_err(failed)?;
+        let copy = Self { directory };
+        let text = String::from_utf8(bytes)
+            .map_err(|_| CommandFailure::internal("the state of the run is not UTF-8"))?;
+        copy.location().place_team_json(&text)?;
+        Ok(copy)
+    }
+
     fn location(&self) -> StorageLocation {
         StorageLocation::new(self.directory.path())
     }
@@ -56,21 +67,13 @@ impl StateCopy {
 impl Remote<'_> {
     /// Copies the state of a run, the newest one or that of a checkpoint.
     fn copy_state(&self, run: &str, at: Option<&str>) -> Result<StateCopy, CommandFailure> {
-        let failed = |error: std::io::Error| {
-            CommandFailure::internal(format!("cannot copy the state of the run: {error}"))
-        };
         let rest = match at {
             Some(at) => format!("/checkpoints/{}", strata_server::client::encode_name(at)),
             None => "/team.json".to_owned(),
         };
         let path = Self::path_of(run, &rest);
         let bytes = self.client.send(ApiRequest::new("GET", &path))?.body;
-        let directory = tempfile::tempdir().map_err(failed)?;
-        let copy = StateCopy { directory };
-        let text = String::from_utf8(bytes)
-            .map_err(|_| CommandFailure::internal("the state of the run is not UTF-8"))?;
-        copy.location().place_team_json(&text)?;
-        Ok(copy)
+        StateCopy::of_document(bytes)
     }
 
     pub(super) fn inspect(&self, args: &InspectArgs) -> Result<u8, CommandFailure> {
@@ -131,7 +134,7 @@ impl Remote<'_> {
             return Ok(0);
         }
         let mut last = String::new();
-        let mut failures = 0;
+        let mut patience = ServerPatience::default();
         loop {
             let mut request = ApiRequest::new("GET", &path);
             if !last.is_empty() {
@@ -139,25 +142,18 @@ impl Remote<'_> {
             }
             let printer = self.printer;
             let read = self.client.read_stream(request, &mut |message| {
-                failures = 0;
+                patience.reset();
                 if message.name.is_empty() {
                     last.clone_from(&message.id);
                     printer.print_json(&message.data);
                 }
                 !printer.is_stdout_closed()
             });
-            match read {
-                Ok(StreamEnd::Over) => return Ok(0),
-                Ok(StreamEnd::BrokenOff) => {}
-                Err(error @ ClientError::Unreachable { .. }) => {
-                    failures += 1;
-                    if failures >= MAX_ATTEMPTS {
-                        return Err(error.into());
-                    }
-                }
-                Err(error) => return Err(error.into()),
+            match patience.accept(read)? {
+                Some(StreamEnd::Over) => return Ok(0),
+                Some(StreamEnd::BrokenOff) => sleep(RETRY_DELAY),
+                None => {}
             }
-            sleep(RETRY_DELAY);
         }
     }
 
@@ -209,23 +205,31 @@ impl Remote<'_> {
             .map(|place| place.path().to_string_lossy().into_owned())
             .collect();
         let is_single = waiting.len() == 1;
-        let (mut code, mut is_first) = (0, true);
+        let (mut code, mut seen) = (0, BTreeSet::new());
+        let mut patience = ServerPatience::default();
         loop {
             let mut rested = Vec::new();
             for run in &waiting {
                 let path = Self::path_of(run, "");
                 let view = match self.client.send(ApiRequest::new("GET", &path)) {
                     // It was there.
-                    Err(ClientError::Refused { status: 404, .. }) if !is_first => {
+                    Err(ClientError::Refused { status: 404, .. }) if seen.contains(run) => {
                         json!({ "name": run, "state": DELETED, "status": null })
                     }
-                    answer => answer?.value(),
+                    // The address may be wrong.
+                    Err(error @ ClientError::Unreachable { .. }) if seen.is_empty() => {
+                        return Err(error.into());
+                    }
+                    answer => match patience.accept(answer)? {
+                        Some(answer) => answer.value(),
+                        None => break,
+                    },
                 };
+                seen.insert(run.clone());
                 if is_at_rest(&view) {
                     rested.push((run.clone(), view));
                 }
             }
-            is_first = false;
             for (run, view) in rested {
                 waiting.retain(|one| *one != run);
                 if args.json {
@@ -266,7 +270,8 @@ impl Remote<'_> {
                 sanitize(problem)
             )));
         }
-        let copy = self.copy_state(run, None)?;
+        let document = self.send_patiently(&Self::path_of(run, "/team.json"))?;
+        let copy = StateCopy::of_document(document.body)?;
         let location = copy.location();
         let (saved, provenance) = load_saved_with_provenance(&location, &StateSelector::Head)?;
         let status = saved.stepper.env().status;

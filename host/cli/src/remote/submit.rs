@@ -18,9 +18,6 @@ use crate::args::{DEFAULT_TEAM, IdeaUse, SubmitArgs, TeamAndIdea};
 use crate::given_text::read_idea;
 use crate::progress::ProgressDisplay;
 
-/// For how many seconds the server answers at once.
-const WAIT_SECONDS: u64 = 30;
-
 /// Submits a team, and returns the exit code.
 pub(super) fn submit(remote: &Remote<'_>, args: SubmitArgs) -> Result<u8, CommandFailure> {
     if !args.database.is_empty() || args.scope.is_some() {
@@ -58,13 +55,10 @@ pub(super) fn submit(remote: &Remote<'_>, args: SubmitArgs) -> Result<u8, Comman
         attached.insert(name, digest);
     }
     let labels: BTreeMap<String, String> = args.label.into_iter().collect();
-    let mut request = ApiRequest::new("POST", "/v1/runs").json(json!({
+    let request = ApiRequest::new("POST", "/v1/runs").json(json!({
         "bundle": created.value()["digest"], "idea": idea, "name": args.name, "labels": labels, "needs": args.needs,
         "files": attached,
     }));
-    if args.wait {
-        request = request.header("prefer", format!("wait={WAIT_SECONDS}"));
-    }
     let sent = remote.client.send(request);
     let mut run = answer_for_name(sent, args.name.as_deref())?.value();
     let id = run["id"].as_str().unwrap_or_default().to_owned();
@@ -79,9 +73,10 @@ pub(super) fn submit(remote: &Remote<'_>, args: SubmitArgs) -> Result<u8, Comman
         }
         return Ok(0);
     }
+    // The answer above does not wait for that: if it were lost, so would be which run was made.
     while !is_at_rest(&run) {
         std::thread::sleep(std::time::Duration::from_millis(250));
-        run = remote.get(&id, "")?;
+        run = remote.send_patiently(&Remote::path_of(&id, ""))?.value();
     }
     if args.json {
         remote.printer.print_json_line(&run)?;
