@@ -15,7 +15,7 @@ const COST: f64 = 2.0;
 const EXPECTED: f64 = 2.9;
 
 /// Returns a team that makes two paid calls to a server, one after the other. Each answer takes a while.
-fn asker(web: &Web, delay_ms: u64) -> String {
+pub fn asker(web: &Web, delay_ms: u64) -> String {
     calls(web, delay_ms, 2)
 }
 

@@ -325,6 +325,9 @@ fn describe_exhausted_budget(exhausted: &ExhaustedBudget) -> String {
     if let Some(max) = exhausted.max_tokens {
         parts.push(format!("{} of {max} tokens", exhausted.tokens));
     }
+    if parts.is_empty() {
+        parts.push(exhausted.spent.to_string());
+    }
     let parts = parts.join(" and ");
     match &exhausted.role {
         Some(role) => format!("role {role} used {parts}"),

@@ -51,6 +51,8 @@ pub struct RunView {
     pub spent: f64,
     /// What it may spend; absent without a limit.
     pub budget: Option<f64>,
+    /// The cap above the run that was found to be used up since it was last started or resumed.
+    pub cap_reached: Option<ReachedCap>,
     /// How many requests to people are open.
     pub requests: u64,
     /// How many faults are open.
@@ -81,9 +83,19 @@ pub struct RunView {
     pub bundle: Option<String>,
 }
 
+/// A cap that is used up.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ReachedCap {
+    /// What it applies to: `all` runs, or those with this scope.
+    pub scope: String,
+    /// The cap, in US dollars.
+    pub cap: f64,
+}
+
 /// What only the state of a run tells.
 #[derive(Clone, Debug, Default)]
 struct StateTexts {
+    cap_reached: Option<ReachedCap>,
     idea: String,
     output: Option<String>,
     at_work: Vec<String>,
@@ -177,7 +189,12 @@ fn read_texts(run: &ServedRun) -> Result<StateTexts, Problem> {
         requests: env.open_requests().count() as u64,
         faults: env.open_faults(team).count() as u64,
     });
+    let cap_reached = env.cap_reached.as_ref().map(|reached| ReachedCap {
+        scope: reached.scope.clone(),
+        cap: reached.cap.to_dollars(),
+    });
     Ok(StateTexts {
+        cap_reached,
         idea,
         output: output.map(|(text, _)| text),
         at_work: at_work.map(|role| team.role(role).name.clone()).collect(),
@@ -240,6 +257,7 @@ fn view_of(run: &ServedRun, texts: StateTexts, origin: RunOrigin) -> RunView {
         budget: one.and_then(|one| one.budget).map(|usd| usd.to_dollars()),
         requests: one.map_or(0, |one| one.requests),
         faults: one.map_or(0, |one| one.faults),
+        cap_reached: texts.cap_reached,
         timer: run.due_ms.map(rfc3339),
         at_work: texts.at_work,
         checkpoint: texts.checkpoint,

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use strata_core::record::event::Status;
+use strata_core::record::event::{CapReached, Status};
+use strata_core::record::money::Usd;
 use strata_host::clock::stopwatch;
 use strata_host::difference::StateDifference;
 use strata_host::launch::load_saved_with_provenance;
@@ -275,8 +276,12 @@ impl Remote<'_> {
         let location = copy.location();
         let (saved, provenance) = load_saved_with_provenance(&location, &StateSelector::Head)?;
         let status = saved.stepper.env().status;
+        // The document of the state does not have the cap above the run that stopped it.
+        let mut env = saved.stepper.env().clone();
+        env.cap_reached = reached_cap(view);
+        let stepper = saved.stepper.with_env(env);
         let ended = EndedRun {
-            stepper: &saved.stepper,
+            stepper: &stepper,
             provenance: &provenance,
             storage: Path::new(run),
             policy: None,
@@ -442,6 +447,15 @@ fn split_at<'a>(text: &'a str, checkpoint: Option<&'a str>) -> (&'a str, Option<
         (Some((run, at)), None) => (run, Some(at)),
         (None, None) => (text, None),
     }
+}
+
+/// Returns the cap above a run that is used up.
+fn reached_cap(view: &Value) -> Option<CapReached> {
+    let reached = &view["cap_reached"];
+    Some(CapReached {
+        scope: reached["scope"].as_str()?.to_owned(),
+        cap: Usd::from_dollars(reached["cap"].as_f64()?),
+    })
 }
 
 /// Whether a run has ended, or goes on only if somebody does something.

@@ -302,6 +302,7 @@ fn new_run_view(new: &NewRun, caller: &Caller, id: &str, submitted: &SubmittedAs
         step: 0,
         spent: 0.0,
         budget: submitted.budget.map(|usd| usd.to_dollars()),
+        cap_reached: None,
         requests: 0,
         faults: 0,
         timer: None,
