@@ -106,6 +106,18 @@ fn what_inspect_suggests_for_a_run_at_a_server_names_the_run_and_the_server() {
     ] {
         assert!(shown.contains(&command), "{command}\n{shown}");
     }
+    let send = [
+        "send",
+        "one",
+        "--cause",
+        "UserRequirement",
+        "--to",
+        "Nope",
+        "hi",
+    ];
+    let sent = host(&server, &send, 0).stderr;
+    assert!(sent.contains("`Nope` takes no messages"), "{sent}");
+    assert!(!sent.contains("nobody watches"), "{sent}");
     // The answer continues it.
     assert!(!shown.contains("resume with"), "{shown}");
     let earlier = host(&server, &["inspect", "one@main-0"], 0).stdout;

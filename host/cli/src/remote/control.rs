@@ -97,6 +97,8 @@ impl Remote<'_> {
             _ if sent["known"] == true => self.printer.note(format_args!(
                 "already received under this key as message {id}; it is not sent again"
             )),
+            // Of recipients that were named and do not exist, a warning follows.
+            [] if !args.to.is_empty() => {}
             [] => self.printer.warn(format_args!(
                 "nobody watches `{}`: the message reached no mailbox",
                 args.cause
