@@ -131,7 +131,12 @@ impl Problem {
     /// A field of the body is wrong.
     pub fn field(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
         let (pointer, detail) = (pointer.into(), detail.into());
-        let mut problem = Self::refused(format!("`{pointer}`: {detail}")).named("field");
+        // The pointer of the whole body is empty.
+        let text = match pointer.as_str() {
+            "" => detail.clone(),
+            _ => format!("`{pointer}`: {detail}"),
+        };
+        let mut problem = Self::refused(text).named("field");
         problem.errors.push(FieldProblem { pointer, detail });
         problem
     }
@@ -371,6 +376,13 @@ impl From<LaunchError> for Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_field_that_is_missing_is_named_without_an_empty_pointer() {
+        let document = Problem::field("", "missing field `bundle`").to_json();
+        assert_eq!(document["detail"], "missing field `bundle`");
+        assert_eq!(document["errors"][0]["pointer"], "");
+    }
 
     #[test]
     fn a_wrong_field_is_named_by_its_pointer() {
