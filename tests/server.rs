@@ -14,6 +14,7 @@ mod parser;
 mod schema_fuzz;
 mod several;
 mod slow_reader;
+mod starting;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

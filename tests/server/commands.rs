@@ -81,7 +81,7 @@ fn commands_about_runs_work_through_a_server_and_print_nothing_but_json_if_that_
 }
 
 /// Runs a command through a server, without `--json`.
-fn host(server: &TestServer, arguments: &[&str], code: i32) -> Ended {
+pub fn host(server: &TestServer, arguments: &[&str], code: i32) -> Ended {
     let address = format!("http://127.0.0.1:{}", server.port);
     let mut command = server
         .place

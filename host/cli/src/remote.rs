@@ -14,6 +14,8 @@ use strata_server::client::{ApiAnswer, ApiRequest, ClientError, ServerClient, en
 use super::args::Command;
 use super::printer::Verbosity;
 use super::{CommandFailure, Printer};
+use patience::ServerPatience;
+use selection::RunFinder;
 
 /// The name of the option with the address of a server.
 pub(super) const OPTION: &str = "server";
@@ -116,6 +118,22 @@ impl Remote<'_> {
     fn get(&self, run: &str, rest: &str) -> Result<Value, CommandFailure> {
         let path = Self::path_of(run, rest);
         Ok(self.client.send(ApiRequest::new("GET", &path))?.value())
+    }
+
+    /// Sends a request that changes nothing, and again while the server is away.
+    fn send_patiently(&self, path: &str) -> Result<ApiAnswer, ClientError> {
+        let mut patience = ServerPatience::default();
+        loop {
+            let answer = self.client.send(ApiRequest::new("GET", path));
+            if let Some(answer) = patience.accept(answer)? {
+                return Ok(answer);
+            }
+        }
+    }
+
+    /// Returns what finds the runs that a command means.
+    fn finder(&self) -> RunFinder<'_> {
+        RunFinder { remote: self }
     }
 
     /// Returns all entries of a list.

@@ -374,6 +374,7 @@ pub(super) fn recorded_writes(stepper: &Stepper, changed: &[Event]) -> Vec<Strin
 #[cfg(test)]
 mod tests {
     use strata_core::record::id::RoleId;
+    use strata_core::record::work::Work;
 
     use super::*;
 

@@ -163,7 +163,7 @@ impl Remote<'_> {
         self.for_each(task, &|run| {
             match which {
                 // A server deletes whatever is not worked on.
-                DeleteRuns::Ended => self.check(run, task.deed)?,
+                DeleteRuns::Ended => self.finder().check(run, task.deed)?,
                 DeleteRuns::All => {
                     let cancel = Self::path_of(&run.address, "/cancel");
                     match self.client.send(ApiRequest::new("POST", &cancel)) {
@@ -204,13 +204,13 @@ impl Remote<'_> {
             return Err(CommandFailure::usage(text));
         }
         let mut code = 0;
-        let runs = self.selected(selection)?;
+        let runs = self.finder().selected(selection)?;
         if runs.is_empty() {
             self.printer.note("there is no such run");
         }
         for run in runs {
             let done = if selection.dry_run {
-                self.check_listed(&run, task.deed)
+                self.finder().check_listed(&run, task.deed)
             } else {
                 act(&run)
             };
@@ -352,7 +352,7 @@ impl Remote<'_> {
         if args.json {
             self.printer.print_json(&fork.to_string());
         } else {
-            self.printer.print_line(&self.place_of(&fork)?);
+            self.printer.print_line(&self.finder().place_of(&fork)?);
         }
         Ok(0)
     }

@@ -3,9 +3,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use strata_server::client::{ApiAnswer, ApiRequest, ClientError};
-
-use super::Remote;
+use strata_server::client::ClientError;
 
 /// How soon a server that is away is tried again.
 pub(super) const RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -45,19 +43,6 @@ impl ServerPatience {
     /// Notes that the server has answered.
     pub(super) fn reset(&mut self) {
         self.failures = 0;
-    }
-}
-
-impl Remote<'_> {
-    /// Sends a request that changes nothing, and again while the server is away.
-    pub(super) fn send_patiently(&self, path: &str) -> Result<ApiAnswer, ClientError> {
-        let mut patience = ServerPatience::default();
-        loop {
-            let answer = self.client.send(ApiRequest::new("GET", path));
-            if let Some(answer) = patience.accept(answer)? {
-                return Ok(answer);
-            }
-        }
     }
 }
 

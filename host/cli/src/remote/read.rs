@@ -174,7 +174,7 @@ impl Remote<'_> {
             let text = "through a server, `runs` lists the runs of that; leave the places away";
             return Err(CommandFailure::usage(text));
         }
-        let mut items = self.find_runs(&args.filter)?;
+        let mut items = self.finder().find_runs(&args.filter)?;
         items.truncate(args.filter().limit);
         let describe = |run: ListedRun| {
             let row = row_of(&run.document, &run.place);

@@ -34,12 +34,18 @@ pub(super) struct NamedRun {
     listed: Option<Value>,
 }
 
-impl Remote<'_> {
+/// Finds the runs that a command means.
+#[derive(Clone, Copy)]
+pub(super) struct RunFinder<'a> {
+    pub(super) remote: &'a Remote<'a>,
+}
+
+impl RunFinder<'_> {
     /// Returns the runs that a filter accepts, the newest first.
     pub(super) fn find_runs(&self, filter: &FilterArgs) -> Result<Vec<ListedRun>, CommandFailure> {
         let query = filter.to_query().map_err(CommandFailure::usage)?;
         let filter = filter.to_filter();
-        let documents = self.list("/v1/runs", &query)?;
+        let documents = self.remote.list("/v1/runs", &query)?;
         let own = self.own_tenant(&documents)?;
         let mut runs = Vec::new();
         for document in documents {
@@ -55,7 +61,7 @@ impl Remote<'_> {
 
     /// Fails if something cannot be done with a run, as it would fail in a database.
     pub(super) fn check(&self, run: &NamedRun, deed: RunDeed) -> Result<(), CommandFailure> {
-        let document = self.get(&run.address, "")?;
+        let document = self.remote.get(&run.address, "")?;
         self.check_document(&document, &run.place, deed)
     }
 
@@ -84,7 +90,7 @@ impl Remote<'_> {
                     CommandArgument::word("--force"),
                 ];
                 let mut delete = SuggestedCommand::from_subcommand("delete", arguments);
-                add_server(&mut delete, self.client.url());
+                add_server(&mut delete, self.remote.client.url());
                 let delete = shell_command(&delete);
                 Err(CommandFailure::usage(format!(
                     "{message}; `{delete}` cancels it first"
@@ -104,8 +110,8 @@ impl Remote<'_> {
             return Ok(DEFAULT_TENANT.into());
         };
         // A token of all tenants does not find the run by its name alone.
-        let path = Self::path_of(run["name"].as_str().unwrap_or_default(), "");
-        let is_own = match self.client.send(ApiRequest::new("GET", &path)) {
+        let path = Remote::path_of(run["name"].as_str().unwrap_or_default(), "");
+        let is_own = match self.remote.client.send(ApiRequest::new("GET", &path)) {
             Err(ClientError::Refused {
                 status: 403 | 404, ..
             }) => false,

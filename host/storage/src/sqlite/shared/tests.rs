@@ -2,6 +2,7 @@
 //! when one of them, or the disk, fails.
 
 mod displaced;
+mod first_change;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -120,21 +121,6 @@ fn a_file_is_open_once_and_closed_with_the_last_lease() {
     drop(first);
     assert_eq!(names(temp.path()), ["link", "runs.db"]);
     assert_eq!(count(&other_path).unwrap(), 5);
-}
-
-#[test]
-fn the_first_change_of_a_file_of_many_runs_writes_nothing_of_the_others() {
-    const RUNS: usize = 100;
-    let temp = tempfile::tempdir().unwrap();
-    for mut lease in create_runs(&temp, RUNS) {
-        lease.append(&records(3), Durability::Process).unwrap();
-    }
-    let url = url(&temp, "0");
-    let mut lease = take_lease(&url).unwrap();
-    lease.append(&records(1), Durability::Full).unwrap();
-    let log = std::fs::metadata(SideFile::Wal.beside(&url.file)).unwrap();
-    let pages = log.len() / 4096;
-    assert!(pages < RUNS as u64 / 2, "{pages} pages");
 }
 
 #[test]
