@@ -102,13 +102,12 @@ fn missing_external_program(definition: &Definition) -> Option<String> {
 /// Returns a warning for each hosted model without a price, if the team, a role or an action has a budget.
 fn unpriced_models(definition: &Definition) -> impl Iterator<Item = String> {
     let holder = budget_holder(&definition.team);
-    let models = definition.unpriced_models().filter_map(move |model| {
+    definition.unpriced_models().filter_map(move |model| {
         let (holder, table) = (holder.as_ref()?, table_name(model));
         Some(format!(
             "{holder} has an `investment`, and the model of `[{table}]` has no `price`: what it costs is not counted"
         ))
-    });
-    models
+    })
 }
 
 /// Returns what has a budget in money: the team, or else the first role or action that has one.
