@@ -521,24 +521,28 @@ fn whoever_waits_through_a_server_goes_on_after_it_was_started_again() {
 
 #[test]
 fn whoever_waits_through_a_server_learns_which_cap_is_used_up() {
-    let Some(Runs::InDatabase(url)) = Runs::in_new_database() else {
-        return;
-    };
-    let web = Web::new();
-    let place = worker_place(&web);
-    place.write("team.toml", asker(&web, 0));
-    let cap = ["database", "cap", &url, "--set", "1"];
-    place.host(&cap).expect(0);
-    let server = TestServer::start_in(place, &["--policy", "policy.toml", "--database", &url]);
-    let submit = ["submit", "team.toml", "--name", "one", "--wait"];
-    let waited = ["wait", "one"];
-    for arguments in [&submit[..], &waited] {
-        let ended = host(&server, arguments, 5).stderr;
-        let expected = "out of budget: the cap of $1.0000 for all runs is used up";
-        assert!(ended.contains(expected), "{ended}");
-        assert!(
-            ended.contains("database cap URL --scope all --set USD"),
-            "{ended}"
-        );
+    let mut databases = vec!["sqlite:capped.db".to_owned()];
+    if let Some(Runs::InDatabase(url)) = Runs::in_new_database() {
+        databases.push(url);
+    }
+    for url in databases {
+        let web = Web::new();
+        let place = worker_place(&web);
+        place.write("team.toml", asker(&web, 0));
+        place.host(&["database", "migrate", &url]).expect(0);
+        let cap = ["database", "cap", &url, "--set", "1"];
+        place.host(&cap).expect(0);
+        let server = TestServer::start_in(place, &["--policy", "policy.toml", "--database", &url]);
+        let submit = ["submit", "team.toml", "--name", "one", "--wait"];
+        let waited = ["wait", "one"];
+        for arguments in [&submit[..], &waited] {
+            let ended = host(&server, arguments, 5).stderr;
+            let expected = "out of budget: the cap of $1.0000 for all runs is used up";
+            assert!(ended.contains(expected), "{url}: {ended}");
+            assert!(
+                ended.contains("database cap URL --scope all --set USD"),
+                "{ended}"
+            );
+        }
     }
 }

@@ -342,7 +342,7 @@ pub(crate) fn open_claimed(url: &SqliteUrl, run: &ClaimedRun) -> Result<SharedLe
     let database = SharedDatabase::open(&url.file, MissingDatabase::Fail)?;
     let start = stopwatch();
     loop {
-        match QueuedWriter::take(database.clone(), run.key, &url.to_path()) {
+        match QueuedWriter::take_claimed(database.clone(), run, &url.to_path()) {
             Err(StoreError::Locked { .. }) if start.elapsed() < OPEN_TIME => {
                 std::thread::sleep(OPEN_INTERVAL);
             }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::Connection;
+use strata_records::caps::RunCaps;
 use strata_records::codec::DecodeError;
 use strata_records::error::StoreError;
 use strata_records::lineage::{KeyRange, StoredLineage, StoredRun, key_range};
@@ -13,6 +14,7 @@ use strata_records::rows::RunRows;
 use strata_records::run_change::RunChange;
 use strata_records::run_writer::{RunWriter, ShownState, Writing};
 use strata_records::stored_lease::StoredLease;
+use strata_records::work::ClaimedRun;
 
 use super::super::lineage::SqliteRow;
 use super::super::rows::{SqliteReader, SqliteRows};
@@ -36,6 +38,8 @@ pub(crate) struct QueuedWriter {
     path: Arc<Path>,
     /// About how many bytes are stored of the run. They are counted when that is first needed.
     stored_bytes: Cell<Option<u64>>,
+    /// The caps above the run.
+    caps: RunCaps,
     _leased: LeasedRun,
     /// Dropped last: the database is closed with the last one.
     database: DatabaseHandle,
@@ -49,6 +53,17 @@ impl QueuedWriter {
         path: &Path,
     ) -> Result<SharedLease, StoreError> {
         SharedLease::new(Self::claim(database, run, path)?)
+    }
+
+    /// Takes a lease of a run that the worker of this process took, and that costs no more than its caps allow.
+    pub(super) fn take_claimed(
+        database: DatabaseHandle,
+        run: &ClaimedRun,
+        path: &Path,
+    ) -> Result<SharedLease, StoreError> {
+        let mut writer = Self::claim(database, run.key, path)?;
+        writer.caps = run.caps.join(run.scope.clone());
+        SharedLease::new(writer)
     }
 
     /// Claims the run with this key.
@@ -82,6 +97,7 @@ impl QueuedWriter {
             reader,
             path: path.into(),
             stored_bytes: Cell::new(None),
+            caps: RunCaps::default(),
             _leased: leased,
             database,
         })
@@ -176,6 +192,10 @@ impl RunWriter for QueuedWriter {
         self.changed.shown
     }
 
+    fn caps(&self) -> RunCaps {
+        self.caps.clone()
+    }
+
     /// The file stays as large as it is: what was freed is used for what all runs store next.
     fn measure(&self) -> Result<u64, StoreError> {
         self.reader.rows.stored_bytes()
@@ -184,6 +204,7 @@ impl RunWriter for QueuedWriter {
 
 impl Drop for QueuedWriter {
     fn drop(&mut self) {
+        self.caps.leave();
         let run = self.changed.run.id;
         let terms = ChangeTerms {
             right: Some(self.right()),
