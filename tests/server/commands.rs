@@ -336,6 +336,10 @@ fn a_filter_selects_through_a_server_what_it_selects_in_its_database() {
     for refused in [&["runs", "job1"][..], &["runs", "--scope", "red"]] {
         host(&server, refused, 2);
     }
+    // The one that changed last first.
+    host(&server, &["cancel", "job10"], 0);
+    let first = ["runs", "--json", "--limit", "1"];
+    assert_eq!(printed(&host(&server, &first, 0))[0]["name"], "job10");
     let deleted = host(&server, &["delete", "--name", "job1", "--force"], 0);
     assert_eq!(deleted.stdout, "job1: deleted\n");
 }

@@ -175,6 +175,8 @@ impl Remote<'_> {
             return Err(CommandFailure::usage(text));
         }
         let mut items = self.finder().find_runs(&args.filter)?;
+        // A server lists the runs in the order in which they were created.
+        items.sort_by(|one, other| other.changed().cmp(&one.changed()));
         items.truncate(args.filter().limit);
         let describe = |run: ListedRun| {
             let row = row_of(&run.document, &run.place);

@@ -164,6 +164,11 @@ impl ListedRun {
     fn address(&self) -> &str {
         self.document["id"].as_str().unwrap_or(&self.place)
     }
+
+    /// Returns when it last changed, in a form whose order is that of the times.
+    pub(super) fn changed(&self) -> Option<&str> {
+        self.document["updated"].as_str()
+    }
 }
 
 /// Returns how commands name a run that a server describes, if the token has this tenant.
