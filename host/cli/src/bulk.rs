@@ -13,11 +13,7 @@ use super::{CommandFailure, Printer};
 
 /// Ends runs for good or for a while.
 pub(super) fn halt(args: &HaltArgs, halt: Halt, printer: &Printer) -> Result<u8, CommandFailure> {
-    let task = BulkTask {
-        selection: &args.selection,
-        deed: RunDeed::Halt(halt),
-        result: halt.status().name(),
-    };
+    let task = BulkTask::halt(&args.selection, halt);
     let by = args.selection.author();
     task.carry_out(printer, |location| {
         halt_by(location, halt, Some(&by))?;
@@ -26,16 +22,8 @@ pub(super) fn halt(args: &HaltArgs, halt: Halt, printer: &Printer) -> Result<u8,
 }
 
 pub(super) fn delete(args: &DeleteArgs, printer: &Printer) -> Result<u8, CommandFailure> {
-    let which = if args.force {
-        DeleteRuns::All
-    } else {
-        DeleteRuns::Ended
-    };
-    let task = BulkTask {
-        selection: &args.selection,
-        deed: RunDeed::Delete(which),
-        result: "deleted",
-    };
+    let which = args.which();
+    let task = BulkTask::delete(&args.selection, which);
     let by = args.selection.author();
     task.carry_out(printer, |location| {
         delete_run_by(location, which, Some(&by))?;
@@ -65,7 +53,25 @@ pub(super) struct BulkTask<'a> {
     pub(super) result: &'static str,
 }
 
-impl BulkTask<'_> {
+impl<'a> BulkTask<'a> {
+    /// Returns the task that ends runs for good or for a while.
+    pub(super) fn halt(selection: &'a SelectionArgs, halt: Halt) -> Self {
+        Self {
+            selection,
+            deed: RunDeed::Halt(halt),
+            result: halt.status().name(),
+        }
+    }
+
+    /// Returns the task that deletes runs.
+    pub(super) fn delete(selection: &'a SelectionArgs, which: DeleteRuns) -> Self {
+        Self {
+            selection,
+            deed: RunDeed::Delete(which),
+            result: "deleted",
+        }
+    }
+
     /// Does it with each of the runs, and prints what became of each.
     pub(super) fn carry_out(
         self,

@@ -98,8 +98,8 @@ pub(super) fn changes_files(command: &SuggestedCommand) -> bool {
     })
 }
 
-/// Returns the row of a run from the document in which a server describes it, and from what commands call it. A server tells neither which of its workers
-/// owns a run nor the scope of its cap.
+/// Returns the row of a run from the document in which a server describes it, and from what commands call it. A server
+/// tells neither which of its workers owns a run nor the scope of its cap.
 pub(super) fn row_of(document: &Value, place: &str) -> Option<RunRow> {
     let text = |name: &str| document[name].as_str().map(str::to_owned);
     let number = |name: &str| document[name].as_u64();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use strata_core::record::money::Usd;
 use strata_host::ComponentReplacement;
+use strata_host::operate::DeleteRuns;
 use strata_host::storage::{CapScope, MAX_CAP_DOLLARS, Retention, RunDatabase, StorageLocation};
 
 use super::operate::{SelectionArgs, parse_label, parse_timeout};
@@ -280,4 +281,15 @@ pub(crate) struct DeleteArgs {
     /// Delete runs that have not ended, too: they are cancelled first.
     #[arg(long)]
     pub(crate) force: bool,
+}
+
+impl DeleteArgs {
+    /// Returns which runs may be deleted.
+    pub(crate) fn which(&self) -> DeleteRuns {
+        if self.force {
+            DeleteRuns::All
+        } else {
+            DeleteRuns::Ended
+        }
+    }
 }

@@ -133,11 +133,7 @@ impl Remote<'_> {
             Halt::Cancel => "cancel",
             Halt::Pause => "pause",
         };
-        let task = BulkTask {
-            selection,
-            deed: RunDeed::Halt(halt),
-            result: halt.status().name(),
-        };
+        let task = BulkTask::halt(selection, halt);
         self.for_each(task, &|run| {
             let path = Self::path_of(&run.address, &format!("/{what}"));
             match self.client.send(ApiRequest::new("POST", &path)) {
@@ -150,16 +146,8 @@ impl Remote<'_> {
     }
 
     pub(super) fn delete(&self, args: &DeleteArgs) -> Result<u8, CommandFailure> {
-        let which = if args.force {
-            DeleteRuns::All
-        } else {
-            DeleteRuns::Ended
-        };
-        let task = BulkTask {
-            selection: &args.selection,
-            deed: RunDeed::Delete(which),
-            result: "deleted",
-        };
+        let which = args.which();
+        let task = BulkTask::delete(&args.selection, which);
         self.for_each(task, &|run| {
             match which {
                 // A server deletes whatever is not worked on.
