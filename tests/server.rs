@@ -4,6 +4,7 @@ mod attempts;
 pub mod client;
 mod commands;
 mod databases;
+mod described;
 mod encrypted;
 mod full_disk;
 mod kept_answers;

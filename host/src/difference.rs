@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use strata_core::machine::stepper::Stepper;
@@ -15,7 +16,7 @@ use strata_core::state::environment::scope::Scope;
 use strata_core::state::messages::MessageRef;
 
 /// A value that differs between the two states; `None` where a state has no such value.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ValueChange {
     /// The name of the value.
     pub name: String,
@@ -26,7 +27,7 @@ pub struct ValueChange {
 }
 
 /// A key of a scope whose value differs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScopeKeyChange {
     /// The scope, in the notation of `fork --set`.
     pub scope: String,
@@ -37,7 +38,7 @@ pub struct ScopeKeyChange {
 
 /// Messages that only one state has in a role's mailbox, in a join, or among the published
 /// messages.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageDifference {
     /// The role or the join; empty for published messages.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -49,7 +50,7 @@ pub struct MessageDifference {
 }
 
 /// A summary of a message.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageSummary {
     /// Its id.
     pub id: String,
@@ -62,7 +63,7 @@ pub struct MessageSummary {
 }
 
 /// How two states differ.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StateDifference {
     /// Status, step, spending, budget, faults and the number of dead letters.
     pub run: Vec<ValueChange>,

@@ -269,8 +269,12 @@ fn a_name_that_cannot_be_one_or_is_taken_is_refused_before_a_run_is_made() {
         4,
     );
     let taken = "the server has a run of the name `one` already; give this one another name";
-    let cases: [(&[&str], &str); 4] = [
+    let cases: [(&[&str], &str); 5] = [
         (&["submit", "team.toml", "--name", "one"], taken),
+        (
+            &["submit", "team.toml", "--name=-one"],
+            "without a `-` at the beginning",
+        ),
         (&["fork", "one", "--at", "main-0", "--to", "one"], taken),
         (
             &["submit", "team.toml", "--name", "a b"],
@@ -549,4 +553,23 @@ fn whoever_waits_through_a_server_learns_which_cap_is_used_up() {
             );
         }
     }
+}
+
+#[test]
+fn a_run_that_no_worker_can_take_says_through_a_server_what_it_waits_for() {
+    wherever_runs_are(|runs| {
+        let server = TestServer::start_at(runs, ASKING);
+        let submit = ["submit", "team.toml", "--name", "one", "--needs", "gpu"];
+        host(&server, &submit, 0);
+        let run = server.get(&server.token, "/v1/runs/one").json();
+        assert_eq!(run["needs"], json!(["gpu"]));
+        let missing = json!({ "kind": "labels", "names": ["gpu"] });
+        assert_eq!(run["waits_for"], missing);
+        let shown = host(&server, &["inspect", "one"], 0).stdout;
+        let expected = "waits for   no worker is there that has the label `gpu`";
+        assert!(shown.contains(expected), "{shown}");
+        assert!(shown.contains("needs       gpu"), "{shown}");
+        let id = run["id"].as_str().expect("an id");
+        assert!(shown.contains(&format!("run         {id} ")), "{shown}");
+    });
 }

@@ -7,9 +7,9 @@ use strata_host::manifest::Overrides;
 use strata_host::manifest::operator::in_force;
 
 use super::args::AdoptArgs;
+use super::missing_worker::note_missing_worker;
 use super::printer::Verbosity;
 use super::progress::ProgressDisplay;
-use super::submit::note_missing_worker;
 use super::{CommandFailure, Printer};
 
 pub(super) fn adopt(args: AdoptArgs, printer: &Printer) -> Result<u8, CommandFailure> {

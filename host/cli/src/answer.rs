@@ -4,8 +4,8 @@ use serde_json::json;
 use strata_host::launch::{AnswerRecipient, answer as record};
 
 use super::edit_notices::warn_if_edited;
+use super::missing_worker::note_missing_worker;
 use super::requests::parse_answer;
-use super::submit::note_missing_worker;
 use super::{AnswerArgs, CommandFailure, Printer, shell_path};
 
 pub(super) fn answer(args: &AnswerArgs, printer: &Printer) -> Result<u8, CommandFailure> {

@@ -202,9 +202,10 @@ impl Inspected<'_> {
     /// Returns where the run is in its life; `None` for an earlier state.
     fn standing(&self) -> Result<Option<RunStanding>, CommandFailure> {
         match self.served {
-            Some(run) if run.at == StateSelector::Head => {
-                Ok(Some(RunStanding::of_served(run.row.clone())))
-            }
+            Some(run) if run.at == StateSelector::Head => Ok(Some(RunStanding::of_served(
+                run.row.clone(),
+                run.missing.clone(),
+            ))),
             Some(_) => Ok(None),
             None => standing(self.location, self.at),
         }

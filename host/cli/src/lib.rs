@@ -38,6 +38,7 @@ mod lock;
 mod manual;
 mod mcp;
 mod metrics;
+mod missing_worker;
 mod new;
 mod prebuild;
 mod printer;

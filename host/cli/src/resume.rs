@@ -17,10 +17,10 @@ use strata_host::telemetry::TelemetryExport;
 
 use super::args::{ResumeArgs, RunArgs, RunOptions, refuse_misspelled_team};
 use super::bulk::{BulkTask, Outcome};
+use super::missing_worker::describe_missing_worker;
 use super::printer::Verbosity;
 use super::progress::ProgressDisplay;
 use super::run::run;
-use super::submit::describe_missing_worker;
 use super::{CommandFailure, Printer, shell_path};
 
 /// What became of a run that was to be resumed.

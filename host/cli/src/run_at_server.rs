@@ -14,6 +14,8 @@ use strata_host::view::{
     CommandArgument, Continuation, HolderState, RunRow, RunSummary, SuggestedCommand,
 };
 
+use super::missing_worker::describe_missing_at_server;
+
 /// A run at a server, of which a copy of a state is shown.
 pub(super) struct RunAtServer<'a> {
     /// The name or the id by which the server knows it.
@@ -24,6 +26,8 @@ pub(super) struct RunAtServer<'a> {
     pub(super) at: StateSelector,
     /// Where it is in its life.
     pub(super) row: RunRow,
+    /// What is missing for a worker to take it.
+    pub(super) missing: Option<String>,
 }
 
 impl<'a> RunAtServer<'a> {
@@ -44,6 +48,7 @@ impl<'a> RunAtServer<'a> {
             server,
             at,
             row: row_of(document, name)?,
+            missing: describe_missing_at_server(document),
         })
     }
 
@@ -60,8 +65,11 @@ impl<'a> RunAtServer<'a> {
         }
     }
 
-    /// Names the run in the commands of a summary as they work through the server.
+    /// Names the run in a summary, and in its commands, as the server does.
     pub(super) fn adapt_summary(&self, summary: &mut RunSummary) {
+        if let Some(id) = &self.row.id {
+            summary.run.clone_from(id);
+        }
         summary
             .resume_commands
             .retain(|command| !changes_files(command));
@@ -112,6 +120,8 @@ pub(super) fn row_of(document: &Value, place: &str) -> Option<RunRow> {
     };
     let labels = document["labels"].as_object().into_iter().flatten();
     let labels = labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+    let needs = document["needs"].as_array().into_iter().flatten();
+    let needs = needs.filter_map(|label| label.as_str().map(str::to_owned));
     Some(RunRow {
         name: text("name")?,
         id: text("id"),
@@ -126,7 +136,7 @@ pub(super) fn row_of(document: &Value, place: &str) -> Option<RunRow> {
         owner: None,
         scope: None,
         labels: labels.collect(),
-        needs: Vec::new(),
+        needs: needs.collect(),
         problem: text("problem"),
         created: text("created"),
         changed: text("updated"),
@@ -212,7 +222,7 @@ mod tests {
     fn a_row_has_what_a_server_tells_of_a_run() {
         let document = json!({
             "name": "one", "id": "abc", "team": "apples", "state": "ended", "status": "out-of-budget", "step": 3,
-            "spent": 0.5, "budget": 2.0, "requests": 1, "faults": 2, "labels": { "a": "b" }, "problem": null,
+            "spent": 0.5, "budget": 2.0, "requests": 1, "faults": 2, "labels": { "a": "b" }, "needs": ["gpu"], "problem": null,
             "updated": "2026-01-01T00:00:00Z",
         });
         let row = row_of(&document, "red/one").unwrap();
@@ -224,6 +234,7 @@ mod tests {
             (Some(3), Some(1), Some(2))
         );
         assert_eq!(row.labels["a"], "b");
+        assert_eq!(row.needs, ["gpu"]);
         assert_eq!(row.changed.as_deref(), Some("2026-01-01T00:00:00Z"));
         assert_eq!(
             row_of(&json!({ "name": "one", "state": "unheard-of" }), "one"),

@@ -9,7 +9,7 @@ use strata_host::suggest::did_you_mean;
 
 use super::edit_notices::warn_if_edited;
 use super::given_text::read_content;
-use super::submit::note_missing_worker;
+use super::missing_worker::note_missing_worker;
 use super::{CommandFailure, Printer, SendArgs};
 
 pub(super) fn send(args: SendArgs, printer: &Printer) -> Result<u8, CommandFailure> {

@@ -6,15 +6,15 @@ use serde_json::json;
 use strata_host::launch::{Notice, Submission, submit as put};
 use strata_host::manifest::Overrides;
 use strata_host::manifest::operator::in_force;
-use strata_host::storage::{DatabaseSet, RunNeeds, Shortage, StorageLocation, SubmissionState};
+use strata_host::storage::DatabaseSet;
 
 use super::args::{DEFAULT_TEAM, IdeaUse, SubmitArgs, TeamAndIdea};
 use super::given_text::read_idea;
+use super::missing_worker::note_missing_worker;
 use super::printer::Verbosity;
 use super::progress::ProgressDisplay;
-use super::sanitize::sanitize;
 use super::wait::{wait_for_end, wait_for_row};
-use super::{CommandFailure, Printer, shell_word};
+use super::{CommandFailure, Printer};
 
 pub(super) fn submit(args: SubmitArgs, printer: &Printer) -> Result<u8, CommandFailure> {
     let verbosity = if args.quiet {
@@ -71,90 +71,4 @@ pub(super) fn submit(args: SubmitArgs, printer: &Printer) -> Result<u8, CommandF
         ));
     }
     wait_for_end(&location, printer)
-}
-
-/// Says if nobody is there who continues a submitted run.
-pub(super) fn note_missing_worker(location: &StorageLocation, printer: &Printer) {
-    let Ok(Some(state)) = location.submission_state() else {
-        return;
-    };
-    if let Some(text) = describe_missing_worker(location, &state) {
-        printer.note(text);
-    }
-}
-
-/// Says what is missing for a worker to continue a submitted run, if nobody is there who does.
-pub(super) fn describe_missing_worker(
-    location: &StorageLocation,
-    state: &SubmissionState,
-) -> Option<String> {
-    if state.schedule.is_none() || state.is_owned {
-        return None;
-    }
-    let then = "it is continued when there is one";
-    let has_one_worker = location
-        .database()
-        .is_some_and(|database| database.is_file());
-    Some(match state.shortage.as_ref()? {
-        Shortage::Format(format) => format!(
-            "a later version of this program recorded it, in format {format}: a worker of that version continues it"
-        ),
-        Shortage::Worker => {
-            let command = worker_command(location, &state.needs);
-            format!("no worker is there that takes it; {then}: `{command}`")
-        }
-        Shortage::Labels(missing) => {
-            let (noun, names) = (pluralize_noun("label", missing), quote_list(missing));
-            let command = worker_command(location, &state.needs);
-            if has_one_worker {
-                format!(
-                    "the worker of the file lacks the {noun} {names}; end it, and start one that has all that its runs need: \
-                     `{command}`"
-                )
-            } else {
-                format!("no worker is there that has the {noun} {names}; {then}: `{command}`")
-            }
-        }
-        Shortage::Secrets(missing) => {
-            let (noun, names) = (pluralize_noun("secret", missing), quote_list(missing));
-            format!(
-                "no worker is there that has the {noun} {names}, which the team names; {then} whose policy (`--policy`) \
-                 allows the {noun} and whose environment has a value"
-            )
-        }
-        Shortage::Room => {
-            "all workers that can take it have as many runs as they take; one takes it when a run of its own ends or rests"
-                .into()
-        }
-    })
-}
-
-/// Returns the command that starts a worker which has the labels that a run needs.
-fn worker_command(location: &StorageLocation, needs: &RunNeeds) -> String {
-    let database = location.database();
-    let database = database.map(|database| database.to_string());
-    let mut command = format!(
-        "strata-host worker --database {}",
-        shell_word(&database.unwrap_or_default())
-    );
-    for label in &needs.labels {
-        command += &format!(" --label {}", shell_word(label));
-    }
-    command
-}
-
-fn pluralize_noun(noun: &str, named: &[String]) -> String {
-    match named {
-        [_] => noun.into(),
-        _ => format!("{noun}s"),
-    }
-}
-
-/// Returns names in quotes, with commas.
-fn quote_list(names: &[String]) -> String {
-    let quoted: Vec<String> = names
-        .iter()
-        .map(|name| format!("`{}`", sanitize(name)))
-        .collect();
-    quoted.join(", ")
 }

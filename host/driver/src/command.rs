@@ -1,5 +1,6 @@
 //! Commands from outside to a running team, and the handle that sends them to its driver.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strata_base::files::blob::Blobs;
 use strata_base::owner::{ReplyStatus, RunReply};
@@ -127,7 +128,7 @@ impl DriverCommand {
 }
 
 /// What became of a message from outside. It is durable.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SendReceipt {
     /// The id that the environment assigned.
     pub id: String,

@@ -1,6 +1,7 @@
 //! People's answers: checked against the open requests, then recorded. `services::human` parses an
 //! answer, and the core applies it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strata_base::clock::now_ms;
 use strata_base::clock::rfc3339;
@@ -45,7 +46,7 @@ impl HumanReply {
 }
 
 /// A request that was answered, durably.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AnsweredRequest {
     /// The request's id.
     pub request: String,

@@ -264,12 +264,14 @@ pub fn check_run_name(name: &str) -> Result<String, String> {
     let is_allowed = |c: char| c.is_alphanumeric() || "._-".contains(c);
     let length = name.chars().count();
     let is_only_dots = name.chars().all(|c| c == '.');
-    if name.chars().all(is_allowed) && !is_only_dots && length <= MAX_NAME_CHARS {
+    // Commands would take it for an option.
+    let is_option = name.starts_with('-');
+    if name.chars().all(is_allowed) && !is_only_dots && !is_option && length <= MAX_NAME_CHARS {
         Ok(name.into())
     } else {
         Err(format!(
-            "`{}` cannot be the name of a run: 1 to {MAX_NAME_CHARS} letters, digits, `.`, `_` and `-` can be one, and \
-             not only dots",
+            "`{}` cannot be the name of a run: 1 to {MAX_NAME_CHARS} letters, digits, `.`, `_` and `-` can be one, not only \
+             dots, and without a `-` at the beginning",
             excerpt(name, MAX_SHOWN_CHARS).escape_debug()
         ))
     }

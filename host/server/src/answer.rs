@@ -17,6 +17,13 @@ pub struct Page<T> {
     pub next: Option<String>,
 }
 
+impl<T> Page<T> {
+    /// Returns a list that has only one page.
+    pub fn whole(items: Vec<T>) -> Self {
+        Self { items, next: None }
+    }
+}
+
 /// Returns an answer of JSON.
 pub fn json(status: StatusCode, value: &impl Serialize) -> Response {
     json_text(status, serde_json::to_string(value).unwrap_or_default())

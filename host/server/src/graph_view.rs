@@ -1,6 +1,7 @@
 //! A team as a graph with coordinates, for the page to draw, and with the states of its roles.
 
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use strata_host::graph::{EdgeKind, Graph, GraphError, NodeKind, RenderFormat};
 use strata_host::manifest::Definition;
 use strata_host::view::{RoleActivity, SavedTeam, WorkState};
@@ -33,45 +34,125 @@ pub fn graph_picture(saved: &SavedTeam) -> Result<String, Problem> {
     Ok(graph_of(saved)?.render(RenderFormat::Svg)?)
 }
 
-/// Returns the graph of a saved team with coordinates.
-pub fn graph_json(saved: &SavedTeam) -> Result<Value, Problem> {
-    let graph = graph_of(saved)?;
-    let placed = graph.place()?;
-    let round = |value: f64| (value * 10.0).round() / 10.0;
-    let nodes: Vec<Value> = graph
-        .nodes
-        .iter()
-        .zip(&placed.nodes)
-        .enumerate()
-        .map(|(id, (node, at))| {
-            let actions: Vec<Value> = node
+/// The graph of a saved team with coordinates.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct GraphView {
+    /// The title.
+    title: String,
+    /// The width of the picture.
+    width: f64,
+    /// The height of the picture.
+    height: f64,
+    /// The nodes.
+    nodes: Vec<GraphNode>,
+    /// The edges.
+    edges: Vec<GraphEdge>,
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct GraphNode {
+    /// Its number, which edges name.
+    id: usize,
+    /// What it is: `start`, `role`, `human`, `join`, `group`, `label` or `outside`.
+    kind: String,
+    /// Its name.
+    label: String,
+    /// A note that is shown below the name; may be empty.
+    note: String,
+    /// The actions of a role.
+    actions: Vec<GraphAction>,
+    /// Where its left edge is.
+    x: f64,
+    /// Where its upper edge is.
+    y: f64,
+    /// Its width.
+    width: f64,
+    /// Its height.
+    height: f64,
+    /// What a role does.
+    state: Option<RoleState>,
+}
+
+/// An action of a role.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct GraphAction {
+    /// Its name.
+    name: String,
+    /// Whether a person has to approve it.
+    approval: bool,
+}
+
+/// An edge.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct GraphEdge {
+    /// The number of the node where it begins.
+    from: usize,
+    /// The number of the node where it ends.
+    to: usize,
+    /// Whether messages go this way: `always`, `conditional`, `chosen`, or `tie` for none.
+    kind: String,
+    /// The lines that are written beside it.
+    label: Vec<String>,
+    /// The points of its line, each with its distance from the left and from the top.
+    points: Vec<[f64; 2]>,
+}
+
+/// What a role does, how much mail waits for it, and what it may spend.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct RoleState {
+    /// What it does: `idle`, `next`, `running`, `calling-tools`, `waiting`, `failed`, `interrupted` or `finished`.
+    state: &'static str,
+    /// The action that it carries out.
+    action: Option<String>,
+    /// How many messages wait for it.
+    mail: usize,
+    /// What it may spend, in US dollars.
+    budget: Option<f64>,
+}
+
+impl GraphView {
+    /// Returns the graph of a saved team.
+    pub fn new(saved: &SavedTeam) -> Result<Self, Problem> {
+        let graph = graph_of(saved)?;
+        let placed = graph.place()?;
+        let round = |value: f64| (value * 10.0).round() / 10.0;
+        let nodes = graph.nodes.iter().zip(&placed.nodes).enumerate();
+        let nodes = nodes.map(|(id, (node, at))| GraphNode {
+            id,
+            kind: node_kind(node.kind),
+            label: node.name.clone(),
+            note: node.note.clone(),
+            actions: node
                 .actions
                 .iter()
-                .map(|action| json!({ "name": action.name, "approval": action.needs_approval }))
-                .collect();
-            json!({
-                "id": id, "kind": node_kind(node.kind), "label": node.name, "note": node.note, "actions": actions,
-                "x": round(at.x), "y": round(at.y), "width": round(at.width), "height": round(at.height),
-                "state": role_state(saved, node.kind, &node.name),
-            })
+                .map(|action| GraphAction {
+                    name: action.name.clone(),
+                    approval: action.needs_approval,
+                })
+                .collect(),
+            x: round(at.x),
+            y: round(at.y),
+            width: round(at.width),
+            height: round(at.height),
+            state: RoleState::new(saved, node.kind, &node.name),
+        });
+        let edges = graph.edges.iter().zip(&placed.edges);
+        let edges = edges.map(|(edge, points)| GraphEdge {
+            from: edge.from.0,
+            to: edge.to.0,
+            kind: edge_kind(edge.kind),
+            label: edge.label.clone(),
+            points: points.iter().map(|(x, y)| [round(*x), round(*y)]).collect(),
+        });
+        Ok(Self {
+            title: graph.title.clone(),
+            width: round(placed.width),
+            height: round(placed.height),
+            nodes: nodes.collect(),
+            edges: edges.collect(),
         })
-        .collect();
-    let edges: Vec<Value> = graph
-        .edges
-        .iter()
-        .zip(&placed.edges)
-        .map(|(edge, points)| {
-            let points: Vec<[f64; 2]> = points.iter().map(|(x, y)| [round(*x), round(*y)]).collect();
-            json!({
-                "from": edge.from.0, "to": edge.to.0, "kind": edge_kind(edge.kind), "label": edge.label,
-                "points": points,
-            })
-        })
-        .collect();
-    Ok(json!({
-        "title": graph.title, "width": round(placed.width), "height": round(placed.height),
-        "nodes": nodes, "edges": edges,
-    }))
+    }
 }
 
 fn node_kind(kind: NodeKind) -> String {
@@ -94,28 +175,31 @@ fn kebab(name: &str) -> String {
     text
 }
 
-/// Returns what a role does: how much mail waits for it, its work, and what it may spend, in US dollars.
-fn role_state(saved: &SavedTeam, kind: NodeKind, name: &str) -> Value {
-    if !matches!(kind, NodeKind::Role | NodeKind::Human) {
-        return Value::Null;
+impl RoleState {
+    /// Returns the state of the role that a node stands for; `None` if it stands for something else.
+    fn new(saved: &SavedTeam, kind: NodeKind, name: &str) -> Option<Self> {
+        if !matches!(kind, NodeKind::Role | NodeKind::Human) {
+            return None;
+        }
+        let stepper = &saved.stepper;
+        let team = stepper.team();
+        let role = team.role_ids().find(|role| team.role(*role).name == name)?;
+        let (state, action) = match RoleActivity::from_role(stepper, role, false) {
+            None => ("idle", None),
+            Some(RoleActivity::Finished) => ("finished", None),
+            Some(RoleActivity::CallingTools { .. }) => ("calling-tools", None),
+            Some(RoleActivity::Working { action, state, .. }) => (work_state(&state), Some(action)),
+        };
+        let limits = team.policy.scoped_budgets.roles.get(&role);
+        Some(Self {
+            state,
+            action,
+            mail: stepper.env().unfinished_mail(role).count(),
+            budget: limits
+                .and_then(|limits| limits.usd)
+                .map(|usd| usd.to_dollars()),
+        })
     }
-    let stepper = &saved.stepper;
-    let team = stepper.team();
-    let Some(role) = team.role_ids().find(|role| team.role(*role).name == name) else {
-        return Value::Null;
-    };
-    let mail = stepper.env().unfinished_mail(role).count();
-    let (state, action) = match RoleActivity::from_role(stepper, role, false) {
-        None => ("idle", None),
-        Some(RoleActivity::Finished) => ("finished", None),
-        Some(RoleActivity::CallingTools { .. }) => ("calling-tools", None),
-        Some(RoleActivity::Working { action, state, .. }) => (work_state(&state), Some(action)),
-    };
-    let limits = team.policy.scoped_budgets.roles.get(&role);
-    let budget = limits
-        .and_then(|limits| limits.usd)
-        .map(|usd| usd.to_dollars());
-    json!({ "state": state, "action": action, "mail": mail, "budget": budget })
 }
 
 fn work_state(state: &WorkState) -> &'static str {

@@ -18,6 +18,15 @@ const MARKDOWN_FIELDS: [(&str, &str); 3] = [
     ("output", "output_tree"),
 ];
 
+/// Cuts a text if it is long, and returns whether it was.
+pub fn cut_text(text: &mut String) -> bool {
+    let is_long = text.len() > MAX_TEXT_BYTES;
+    if is_long {
+        text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
+    }
+    is_long
+}
+
 /// Cuts the long texts in a value, and notes where that was done.
 pub fn cut_texts(value: &mut Value) {
     match value {
@@ -26,13 +35,7 @@ pub fn cut_texts(value: &mut Value) {
             let mut is_cut = false;
             for field in fields.values_mut() {
                 match field {
-                    Value::String(text) if text.len() > MAX_TEXT_BYTES => {
-                        let end = (0..=MAX_TEXT_BYTES)
-                            .rev()
-                            .find(|at| text.is_char_boundary(*at));
-                        text.truncate(end.unwrap_or(0));
-                        is_cut = true;
-                    }
+                    Value::String(text) => is_cut |= cut_text(text),
                     other => cut_texts(other),
                 }
             }

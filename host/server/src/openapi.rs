@@ -1,5 +1,6 @@
 //! The OpenAPI document, made from the table of operations.
 
+use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
@@ -10,20 +11,20 @@ use crate::query::{DEFAULT_LIMIT, MAX_LIMIT};
 const WITH_TOKEN: [u16; 3] = [401, 403, 429];
 const WITH_BODY: [u16; 5] = [400, 408, 413, 415, 422];
 const ALWAYS: [u16; 3] = [421, 500, 503];
+/// What the header `Retry-After` says.
+const RETRY_AFTER: &str = "after how many seconds the request may be repeated";
 
 /// Returns the document.
 pub fn document() -> Value {
-    let mut generator = SchemaSettings::draft2020_12()
-        .with(|settings| settings.definitions_path = "/components/schemas".into())
-        .into_generator();
+    let mut generators = Generators::new();
     let mut paths = Map::new();
     for operation in operations() {
         let path = operation.path.replace("{*", "{");
         let entry = paths.entry(path).or_insert_with(|| json!({}));
         let method = operation.method.as_str().to_ascii_lowercase();
-        entry[method] = describe(&operation, &mut generator);
+        entry[method] = describe(&operation, &mut generators);
     }
-    let mut schemas = generator.take_definitions(true);
+    let mut schemas = generators.into_definitions();
     schemas.insert("Problem".into(), problem());
     json!({
         "openapi": "3.1.0",
@@ -41,11 +42,35 @@ pub fn document() -> Value {
     })
 }
 
-fn describe(operation: &Operation, generator: &mut schemars::SchemaGenerator) -> Value {
+/// What makes the schemas: of what is read, a field with a default may be left out; of what is written, it is always there.
+struct Generators {
+    read: SchemaGenerator,
+    written: SchemaGenerator,
+}
+
+impl Generators {
+    fn new() -> Self {
+        let settings = SchemaSettings::draft2020_12()
+            .with(|settings| settings.definitions_path = "/components/schemas".into());
+        Self {
+            read: settings.clone().into_generator(),
+            written: settings.for_serialize().into_generator(),
+        }
+    }
+
+    /// Returns the schemas of all types.
+    fn into_definitions(mut self) -> Map<String, Value> {
+        let mut definitions = self.read.take_definitions(true);
+        definitions.extend(self.written.take_definitions(true));
+        definitions
+    }
+}
+
+fn describe(operation: &Operation, generators: &mut Generators) -> Value {
     let mut described = json!({
         "operationId": operation.id,
         "summary": operation.about,
-        "responses": responses(operation, generator),
+        "responses": responses(operation, &mut generators.written),
     });
     let mut parameters: Vec<Value> = operation
         .path_parameters()
@@ -55,7 +80,17 @@ fn describe(operation: &Operation, generator: &mut schemars::SchemaGenerator) ->
         })
         .collect();
     for parameter in &operation.query {
-        parameters.push(describe_parameter(parameter));
+        parameters.push(describe_parameter(parameter, "query"));
+    }
+    for header in &operation.headers {
+        parameters.push(describe_parameter(header, "header"));
+    }
+    if operation.is_tagged() {
+        parameters.push(json!({
+            "name": "If-None-Match", "in": "header",
+            "description": "the tags of what the client has: it gets 304 if one is still that of the answer",
+            "schema": { "type": "string" },
+        }));
     }
     if operation.is_keyed {
         parameters.push(json!({
@@ -67,8 +102,8 @@ fn describe(operation: &Operation, generator: &mut schemars::SchemaGenerator) ->
     if !parameters.is_empty() {
         described["parameters"] = json!(parameters);
     }
-    if let Some(content) = content(operation.body, generator) {
-        described["requestBody"] = json!({ "required": true, "content": content });
+    if let Some(content) = content(operation.body, &mut generators.read) {
+        described["requestBody"] = json!({ "required": operation.needs_body, "content": content });
     }
     if !operation.needs_token {
         described["security"] = json!([]);
@@ -76,7 +111,7 @@ fn describe(operation: &Operation, generator: &mut schemars::SchemaGenerator) ->
     described
 }
 
-fn describe_parameter(parameter: &Parameter) -> Value {
+fn describe_parameter(parameter: &Parameter, place: &str) -> Value {
     let mut schema = match &parameter.value {
         ParameterValue::Text => json!({ "type": "string" }),
         ParameterValue::Number => json!({ "type": "integer", "minimum": 0 }),
@@ -85,12 +120,13 @@ fn describe_parameter(parameter: &Parameter) -> Value {
         }
         ParameterValue::Time => json!({ "type": "string", "format": "date-time" }),
         ParameterValue::OneOf(words) => json!({ "type": "string", "enum": words }),
+        ParameterValue::Form(pattern) => json!({ "type": "string", "pattern": pattern }),
     };
     if parameter.is_repeated {
         schema = json!({ "type": "array", "items": schema });
     }
     let mut described = json!({
-        "name": parameter.name, "in": "query", "description": parameter.about, "schema": schema,
+        "name": parameter.name, "in": place, "description": parameter.about, "schema": schema,
     });
     if parameter.is_required {
         described["required"] = json!(true);
@@ -98,7 +134,7 @@ fn describe_parameter(parameter: &Parameter) -> Value {
     described
 }
 
-fn content(content: Content, generator: &mut schemars::SchemaGenerator) -> Option<Value> {
+fn content(content: Content, generator: &mut SchemaGenerator) -> Option<Value> {
     match content {
         Content::Empty => None,
         Content::Json(schema) => {
@@ -109,12 +145,16 @@ fn content(content: Content, generator: &mut schemars::SchemaGenerator) -> Optio
     }
 }
 
-fn responses(operation: &Operation, generator: &mut schemars::SchemaGenerator) -> Value {
+fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     let mut responses = Map::new();
     for success in &operation.successes {
         let mut response = json!({ "description": reason(success.status) });
         if let Some(content) = content(success.content, generator) {
             response["content"] = content;
+        }
+        let headers = headers(operation, success.status);
+        if !headers.is_empty() {
+            response["headers"] = json!(headers);
         }
         responses.insert(success.status.to_string(), response);
     }
@@ -143,13 +183,44 @@ fn responses(operation: &Operation, generator: &mut schemars::SchemaGenerator) -
     errors.sort_unstable();
     errors.dedup();
     for status in errors {
-        let problem = json!({
+        let mut problem = json!({
             "description": reason(status),
             "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
         });
+        let header = match status {
+            401 => Some(("WWW-Authenticate", header(true, "`Bearer`"))),
+            409 if operation.is_keyed => Some(("Retry-After", header(false, RETRY_AFTER))),
+            429 | 503 => Some(("Retry-After", header(true, RETRY_AFTER))),
+            _ => None,
+        };
+        if let Some((name, header)) = header {
+            problem["headers"] = json!({ (name): header });
+        }
         responses.entry(status.to_string()).or_insert(problem);
     }
     json!(responses)
+}
+
+/// Returns the headers of an answer that is no error.
+fn headers(operation: &Operation, status: u16) -> Map<String, Value> {
+    let mut headers = Map::new();
+    if operation.is_tagged() {
+        let about = "the tag of the content, for `If-None-Match`";
+        headers.insert("ETag".into(), header(true, about));
+    }
+    if operation.is_located && status == 201 {
+        let about = "the path of what was made";
+        headers.insert("Location".into(), header(true, about));
+    }
+    if operation.is_keyed {
+        let about = "`true` if it is the answer to the first request with this key";
+        headers.insert("Idempotency-Replayed".into(), header(false, about));
+    }
+    headers
+}
+
+fn header(is_required: bool, about: &str) -> Value {
+    json!({ "required": is_required, "description": about, "schema": { "type": "string" } })
 }
 
 fn problem() -> Value {
@@ -203,6 +274,67 @@ mod tests {
         assert_eq!(
             text, kept,
             "write it anew with BLESS=1, and read the difference"
+        );
+    }
+
+    /// Returns the definitions that a document refers to.
+    fn references(document: &Value) -> Vec<&str> {
+        match document {
+            Value::Array(items) => items.iter().flat_map(references).collect(),
+            Value::Object(fields) => {
+                let own = fields.get("$ref").and_then(Value::as_str);
+                own.into_iter()
+                    .chain(fields.values().flat_map(references))
+                    .collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_type_that_is_read_and_written_has_one_schema() {
+        let mut generators = Generators::new();
+        for operation in operations() {
+            describe(&operation, &mut generators);
+        }
+        let read = generators.read.take_definitions(true);
+        let written = generators.written.take_definitions(true);
+        for (name, schema) in &read {
+            assert!(
+                written.get(name).is_none_or(|other| other == schema),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_schema_that_is_referred_to_is_in_the_document() {
+        let document = document();
+        let references = references(&document);
+        assert!(references.contains(&"#/components/schemas/Problem"));
+        for reference in references {
+            let pointer = reference.strip_prefix('#').expect("it is in the document");
+            assert!(document.pointer(pointer).is_some(), "{reference}");
+        }
+    }
+
+    #[test]
+    fn only_documents_that_are_described_elsewhere_have_no_fields() {
+        let document = document();
+        let mut without = Vec::new();
+        for operation in operations() {
+            let path = operation.path.replace("{*", "{");
+            let method = operation.method.as_str().to_ascii_lowercase();
+            let answers = &document["paths"][path][method]["responses"];
+            for (status, answer) in answers.as_object().expect("there are answers") {
+                if answer["content"]["application/json"]["schema"] == json!({ "type": "object" }) {
+                    without.push(format!("{} {status}", operation.id));
+                }
+            }
+        }
+        assert_eq!(
+            without,
+            ["getCheckpoint 200", "getTeamJson 200", "getOpenApi 200"]
         );
     }
 

@@ -1,5 +1,8 @@
 //! The operations of the API: one table (`table`), from which both the routes and the OpenAPI document are made.
 
+mod records;
+mod schema;
+mod server;
 mod table;
 
 use std::future::Future;
@@ -23,7 +26,7 @@ pub type Handler =
 /// Returns the schema of a body.
 type BodySchema = fn(&mut SchemaGenerator) -> Schema;
 
-/// What an operation has for a body.
+/// What a request or an answer has for a body.
 #[derive(Clone, Copy)]
 pub enum Content {
     /// None.
@@ -34,7 +37,7 @@ pub enum Content {
     Other(&'static str),
 }
 
-/// A parameter of a query.
+/// A parameter of a query, or a header.
 #[derive(Clone, Debug)]
 pub struct Parameter {
     /// Its name.
@@ -47,6 +50,18 @@ pub struct Parameter {
     pub is_repeated: bool,
     /// Whether the operation fails without it.
     pub is_required: bool,
+}
+
+impl Parameter {
+    fn new(name: &'static str, value: ParameterValue, about: &'static str) -> Self {
+        Self {
+            name,
+            about,
+            value,
+            is_repeated: false,
+            is_required: false,
+        }
+    }
 }
 
 /// What the value of a parameter is.
@@ -62,6 +77,8 @@ pub enum ParameterValue {
     Time,
     /// One of these words.
     OneOf(Vec<&'static str>),
+    /// A text with this form, a regular expression.
+    Form(&'static str),
 }
 
 /// An answer of an operation that is no error.
@@ -85,8 +102,12 @@ pub struct Operation {
     pub about: &'static str,
     /// The parameters of its query.
     pub query: Vec<Parameter>,
+    /// The headers of the request that say what is asked for, besides those that follow from the rest.
+    pub headers: Vec<Parameter>,
     /// What is sent.
     pub body: Content,
+    /// Whether it fails without a body, if it takes one.
+    pub needs_body: bool,
     /// Its answers that are no errors.
     pub successes: Vec<Success>,
     /// The statuses of its errors besides those that every operation can have.
@@ -95,6 +116,8 @@ pub struct Operation {
     pub needs_token: bool,
     /// Whether it makes something, so that it takes an `Idempotency-Key`.
     pub is_keyed: bool,
+    /// Whether its answer says in `Location` where what it made is.
+    pub is_located: bool,
     /// Whether its answer follows from who asks, its path, its query and the database alone, so that it is kept for as long
     /// as the database does not change. Whether a client has it already (`If-None-Match`) is looked at afterwards.
     pub is_kept: bool,
@@ -119,11 +142,14 @@ impl Operation {
             id,
             about,
             query: Vec::new(),
+            headers: Vec::new(),
             body: Content::Empty,
+            needs_body: false,
             successes: Vec::new(),
             errors: Vec::new(),
             needs_token: true,
             is_keyed: false,
+            is_located: false,
             is_kept: false,
             handler: Box::new(move |context| Box::pin(handler(context))),
         }
@@ -139,12 +165,24 @@ impl Operation {
         self
     }
 
+    pub(super) fn located(mut self) -> Self {
+        self.is_located = true;
+        self
+    }
+
     pub(super) fn kept(mut self) -> Self {
         self.is_kept = true;
         self
     }
 
     pub(super) fn takes(mut self, body: Content) -> Self {
+        self.body = body;
+        self.needs_body = true;
+        self
+    }
+
+    /// It also works without a body.
+    pub(super) fn may_take(mut self, body: Content) -> Self {
         self.body = body;
         self
     }
@@ -169,13 +207,17 @@ impl Operation {
         value: ParameterValue,
         about: &'static str,
     ) -> Self {
-        self.query.push(Parameter {
-            name,
-            about,
-            value,
-            is_repeated: false,
-            is_required: false,
-        });
+        self.query.push(Parameter::new(name, value, about));
+        self
+    }
+
+    pub(super) fn with_header(
+        mut self,
+        name: &'static str,
+        value: ParameterValue,
+        about: &'static str,
+    ) -> Self {
+        self.headers.push(Parameter::new(name, value, about));
         self
     }
 
@@ -211,6 +253,11 @@ impl Operation {
     /// Returns the names of the parameters of its query.
     pub fn parameter_names(&self) -> Vec<&'static str> {
         self.query.iter().map(|parameter| parameter.name).collect()
+    }
+
+    /// Whether its answers have a tag, by which a client asks whether what it has is still so.
+    pub fn is_tagged(&self) -> bool {
+        self.successes.iter().any(|success| success.status == 304)
     }
 
     /// Returns the names of the variable parts of its path.

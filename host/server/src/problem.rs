@@ -3,6 +3,7 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 use strata_host::driver::{AnswerError, DriverError};
 use strata_host::launch::LaunchError;
@@ -233,6 +234,11 @@ impl Problem {
         }
         document
     }
+}
+
+/// Returns a reference to the schema of problem documents, which the OpenAPI document has under this name.
+pub fn problem_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "$ref": "#/components/schemas/Problem" })
 }
 
 impl IntoResponse for Problem {

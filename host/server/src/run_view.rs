@@ -11,7 +11,7 @@ use strata_core::record::id::RoleId;
 use strata_core::record::money::Usd;
 use strata_host::clock::rfc3339;
 use strata_host::launch::load_saved;
-use strata_host::storage::{ServedRun, StateSelector};
+use strata_host::storage::{ServedRun, Shortage, StateSelector};
 use strata_host::view::{RoleActivity, RunOutput, WorkState};
 
 use crate::problem::Problem;
@@ -43,13 +43,17 @@ pub struct RunView {
     pub status: Option<String>,
     /// Why it is refused.
     pub problem: Option<String>,
+    /// The labels that a worker needs for it.
+    pub needs: Vec<String>,
+    /// What is missing for a worker to take it while it is `queued`. Only the answer about this run alone says so.
+    pub waits_for: Option<MissingForWorker>,
     /// The names of the roles that are at work on it.
     pub at_work: Vec<String>,
     /// The open step or, if none is open, the next one.
     pub step: u64,
     /// What it spent, in US dollars.
     pub spent: f64,
-    /// What it may spend; absent without a limit.
+    /// What it may spend; `null` without a limit.
     pub budget: Option<f64>,
     /// The cap above the run that was found to be used up since it was last started or resumed.
     pub cap_reached: Option<ReachedCap>,
@@ -81,6 +85,29 @@ pub struct RunView {
     pub events: u64,
     /// The digest of the bundle with which it was started.
     pub bundle: Option<String>,
+}
+
+/// What is missing for a worker to take a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MissingForWorker {
+    /// What it is: a `worker`, `labels` or `secrets` that no worker has, `room` at those that there are, or a program that
+    /// knows the `format` in which the run was recorded.
+    kind: &'static str,
+    /// The names of the labels or the secrets.
+    names: Vec<String>,
+}
+
+impl From<Shortage> for MissingForWorker {
+    fn from(shortage: Shortage) -> Self {
+        let (kind, names) = match shortage {
+            Shortage::Format(_) => ("format", Vec::new()),
+            Shortage::Worker => ("worker", Vec::new()),
+            Shortage::Labels(names) => ("labels", names),
+            Shortage::Secrets(names) => ("secrets", names),
+            Shortage::Room => ("room", Vec::new()),
+        };
+        Self { kind, names }
+    }
 }
 
 /// A cap that is used up.
@@ -252,6 +279,8 @@ fn view_of(run: &ServedRun, texts: StateTexts, origin: RunOrigin) -> RunView {
         state: listing.state.name().to_owned(),
         status: one.map(|one| one.status.to_owned()),
         problem: queued.problem,
+        needs: queued.needs,
+        waits_for: None,
         step: one.map_or(0, |one| one.step),
         spent: one.map_or(0.0, |one| one.spent.to_dollars()),
         budget: one.and_then(|one| one.budget).map(|usd| usd.to_dollars()),

@@ -83,7 +83,8 @@ pub fn check_token_name(name: &str) -> Result<(), String> {
     strata_host::storage::check_run_name(name)
         .map(drop)
         .map_err(|_| {
-            "1 to 200 letters, digits, `.`, `_` and `-` can be a name, and not only dots".into()
+            "1 to 200 letters, digits, `.`, `_` and `-` can be a name, not only dots, and without a `-` at the beginning"
+                .into()
         })
 }
 

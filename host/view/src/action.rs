@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::fault::{Fault, FaultCause, FaultKind};
@@ -232,13 +233,15 @@ pub struct ActionLog {
 }
 
 /// The fault of an action, or its interruption by the operator.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ActionFault {
     /// How it failed.
     #[serde(serialize_with = "strata_driver::serialize_name::fault_kind")]
+    #[schemars(with = "String")]
     pub kind: FaultKind,
     /// Why it failed, as far as the host knows.
     #[serde(serialize_with = "strata_driver::serialize_name::fault_cause")]
+    #[schemars(with = "String")]
     pub cause: FaultCause,
     /// What was attempted and why it failed.
     pub message: String,

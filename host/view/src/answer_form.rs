@@ -1,6 +1,7 @@
 //! What a valid answer looks like, as far as the schema of the answer says so in a simple way: the
 //! fields of an object, with their types. The schema itself is shown, too.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -10,7 +11,7 @@ const MAX_FIELDS: usize = 50;
 const MAX_REFERENCES: usize = 8;
 
 /// A field of an answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AnswerField {
     /// Its name.
     pub name: String,

@@ -1,5 +1,6 @@
 //! Checkpoints of a saved run.
 
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use strata_base::clock::rfc3339;
 use strata_core::record::event::Status;
@@ -8,10 +9,11 @@ use strata_core::record::id::CheckpointId;
 use strata_storage::{CheckpointOrigin, CheckpointRow};
 
 /// A checkpoint of a saved run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CheckpointView {
     /// Its id.
     #[serde(serialize_with = "serialize_id")]
+    #[schemars(with = "String")]
     pub id: CheckpointId,
     /// The lineage that it belongs to.
     pub lineage: String,
@@ -20,12 +22,15 @@ pub struct CheckpointView {
     pub newest: bool,
     /// The previous checkpoint, if the storage knows it.
     #[serde(serialize_with = "serialize_parent")]
+    #[schemars(with = "Option<String>")]
     pub parent: Option<CheckpointId>,
     /// What made it.
     #[serde(serialize_with = "serialize_origin")]
+    #[schemars(with = "String")]
     pub source: CheckpointOrigin,
     /// The status of the run when this was its newest checkpoint.
     #[serde(serialize_with = "strata_driver::serialize_name::status")]
+    #[schemars(with = "String")]
     pub status: Status,
     /// The step after which, or within which, it was made.
     pub step: u64,

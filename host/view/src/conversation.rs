@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::conversation::{AssistantPart, reply_text, tool_calls};
@@ -24,7 +25,7 @@ use strata_driver::public_event::{NestedNumber, RoleCaller};
 use super::ActionFault;
 
 /// A conversation of a role with its model.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ConversationView {
     /// The activation.
     #[serde(skip)]
@@ -48,11 +49,12 @@ pub struct ConversationView {
     pub output: Option<String>,
     /// The cost of all turns, summaries and tool calls, in US dollars.
     #[serde(serialize_with = "super::serialize_usd")]
+    #[schemars(with = "f64")]
     pub cost: Usd,
 }
 
 /// A replacement of the oldest messages of a conversation in what the model is sent.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ReplacementView {
     /// The turn that was requested next.
     pub turn: u32,
@@ -67,6 +69,7 @@ pub struct ReplacementView {
     pub model: Option<String>,
     /// Its cost in US dollars.
     #[serde(serialize_with = "super::serialize_usd")]
+    #[schemars(with = "f64")]
     pub cost: Usd,
     /// The estimated size of the request before, in tokens.
     pub tokens_before: u64,
@@ -93,7 +96,7 @@ impl ReplacementView {
 }
 
 /// A message that a role handles.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct NewsView {
     /// The message's id.
     pub id: String,
@@ -106,7 +109,7 @@ pub struct NewsView {
 }
 
 /// A reply of the model.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TurnView {
     /// The number of the turn, from 0.
     pub turn: u32,
@@ -114,9 +117,11 @@ pub struct TurnView {
     pub model: String,
     /// Why the reply ended.
     #[serde(serialize_with = "serialize_finish")]
+    #[schemars(with = "String")]
     pub finish: FinishReason,
     /// The cost of the reply in US dollars.
     #[serde(serialize_with = "super::serialize_usd")]
+    #[schemars(with = "f64")]
     pub cost: Usd,
     /// The reasoning of the model; empty if it is not kept.
     pub reasoning: String,
@@ -129,7 +134,7 @@ pub struct TurnView {
 }
 
 /// A tool call that the model asked for.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ToolCallView {
     /// The position in the turn, from 0.
     pub tool_call: u32,
@@ -141,6 +146,7 @@ pub struct ToolCallView {
     pub arguments: String,
     /// The arguments that a human set in their place.
     #[serde(serialize_with = "super::serialize_json")]
+    #[schemars(with = "serde_json::Value")]
     pub edited_arguments: Option<Json>,
     /// The name of the person who approved or declined it, if one did and the name is known.
     pub decided_by: Option<String>,
@@ -148,6 +154,7 @@ pub struct ToolCallView {
     pub attempts: u32,
     /// The cost of its host calls, in US dollars.
     #[serde(serialize_with = "super::serialize_usd")]
+    #[schemars(with = "f64")]
     pub cost: Usd,
     /// What became of it.
     pub outcome: ToolCallOutcome,
@@ -159,7 +166,7 @@ pub struct ToolCallView {
 }
 
 /// A call of a tool that code made within a tool call.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct NestedCallView {
     /// Its number within the outer call, from 0.
     pub number: u16,
@@ -179,7 +186,7 @@ pub struct NestedCallView {
 }
 
 /// What became of a tool call.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum ToolCallOutcome {
     /// It returned a result.
@@ -188,6 +195,7 @@ pub enum ToolCallOutcome {
         content: String,
         /// The data of the result.
         #[serde(serialize_with = "super::serialize_json")]
+        #[schemars(with = "serde_json::Value")]
         data: Option<Json>,
     },
     /// It failed, and the model was told.

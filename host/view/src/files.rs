@@ -1,5 +1,6 @@
 //! The files that actions wrote or removed.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::file::PathContent;
@@ -10,7 +11,7 @@ use strata_driver::public_event::action_name;
 
 /// A file or directory that an action wrote or removed. Serialised, it is an entry of
 /// `files --json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FileChangeView {
     /// Its path.
     pub path: String,
@@ -27,7 +28,7 @@ pub struct FileChangeView {
 }
 
 /// What an action left under a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileChangeKind {
     /// Nothing: it was removed.

@@ -1,21 +1,26 @@
 //! A recorded host call, with its request and its whole response.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
+use serde_json::Value;
 use strata_core::record::host_call::{CallOutcome, HostCall};
 use strata_core::record::json::Json;
 use strata_driver::public_event::{EventLine, PublicEvent};
 
 /// A recorded host call. It is serialised as its public event, followed by what came back.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RecordedCallView {
     /// The public event of the call.
     #[serde(flatten)]
+    #[schemars(schema_with = "host_call_schema")]
     pub line: EventLine,
     /// How it ended.
     #[serde(serialize_with = "super::serialize_outcome")]
+    #[schemars(with = "String")]
     pub outcome: CallOutcome,
     /// The response as it was recorded.
     #[serde(serialize_with = "super::serialize_document")]
+    #[schemars(with = "serde_json::Value")]
     pub response: Json,
 }
 
@@ -32,5 +37,30 @@ impl RecordedCallView {
     /// Returns whether an action made the call: `ROLE.ACTION`.
     pub fn is_of(&self, action: &str) -> bool {
         matches!(&self.line.event, PublicEvent::HostCall { action: of, .. } if of.qualified_name() == action)
+    }
+}
+
+/// Returns the schema of the public events of host calls.
+fn host_call_schema(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = EventLine::json_schema(generator);
+    if let Some(Value::Array(events)) = schema.get_mut("oneOf") {
+        events.retain(|event| event["properties"]["kind"]["const"] == "host-call");
+    }
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use schemars::schema_for;
+
+    use super::*;
+
+    #[test]
+    fn the_schema_is_that_of_one_event_and_of_what_came_back() {
+        let schema = schema_for!(RecordedCallView).to_value();
+        assert_eq!(schema["oneOf"].as_array().map(Vec::len), Some(1));
+        for name in ["n", "time", "outcome", "response"] {
+            assert!(schema["properties"][name].is_object(), "{name}");
+        }
     }
 }

@@ -8,8 +8,8 @@ use strata_host::operate::find_run;
 use strata_host::storage::{LifecycleState, PruneNote, StateSelector, StorageLocation};
 use strata_host::view::RunRow;
 
+use crate::missing_worker::describe_missing_worker;
 use crate::sanitize::sanitize;
-use crate::submit::describe_missing_worker;
 use crate::{CommandFailure, Printer, pluralize};
 
 /// Where a run is in its life.
@@ -76,10 +76,10 @@ pub(super) fn standing(
 
 impl RunStanding {
     /// Returns where a run at a server is in its life.
-    pub(super) fn of_served(row: RunRow) -> Self {
+    pub(super) fn of_served(row: RunRow, missing: Option<String>) -> Self {
         Self {
             row,
-            missing: None,
+            missing,
             pruned: None,
         }
     }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use strata_host::clock::{now_ms, parse_rfc3339, rfc3339};
+use strata_host::storage::ListedWorker;
 
-use crate::answer::{empty, json};
+use crate::answer::{Page, empty, json};
 use crate::body::{MAX_BODY_BYTES, parse_json};
 use crate::caller::{Caller, Right};
 use crate::context::Context;
@@ -37,6 +37,118 @@ pub struct TokenRequest {
     expires: Option<String>,
 }
 
+/// A token without its text.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct TokenView {
+    /// Its name.
+    name: String,
+    /// Its tenant; `null` for all.
+    tenant: Option<String>,
+    /// Its rights.
+    rights: Vec<Right>,
+    /// When it was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created: Option<String>,
+    /// When it stops counting; `null` for never.
+    expires: Option<String>,
+}
+
+impl TokenView {
+    fn new(caller: &Caller, expires_ms: Option<i64>) -> Self {
+        Self {
+            name: caller.name.clone(),
+            tenant: caller.tenant.clone(),
+            rights: caller.rights.clone(),
+            created: None,
+            expires: expires_ms.map(rfc3339),
+        }
+    }
+}
+
+/// A token that was made.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct MadeToken {
+    /// Its name.
+    name: String,
+    /// Its tenant; `null` for all.
+    tenant: Option<String>,
+    /// Its rights.
+    rights: Vec<Right>,
+    /// When it stops counting; `null` for never.
+    expires: Option<String>,
+    /// Its text, which is shown once: `null` in the answer to a repeated request.
+    token: Option<String>,
+}
+
+/// A worker.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct WorkerView {
+    /// Its id.
+    id: String,
+    /// The database for which it works.
+    database: String,
+    /// The name of its machine.
+    host: String,
+    /// Its version.
+    version: String,
+    /// Its labels, which the needs of runs name.
+    labels: Vec<String>,
+    /// The names of the secrets that it has.
+    secrets: Vec<String>,
+    /// For how many runs it has room.
+    room: usize,
+    /// How many runs it works on.
+    runs: u64,
+    /// How long ago it last said that it lives, in milliseconds.
+    beat_age_ms: i64,
+    /// Whether it takes no more runs.
+    draining: bool,
+}
+
+impl From<(String, ListedWorker)> for WorkerView {
+    fn from((database, worker): (String, ListedWorker)) -> Self {
+        Self {
+            id: worker.id,
+            database,
+            host: worker.profile.host,
+            version: worker.version,
+            labels: worker.profile.labels,
+            secrets: worker.profile.secrets,
+            room: worker.profile.room,
+            runs: worker.runs,
+            beat_age_ms: worker.beat_age_ms,
+            draining: worker.is_draining,
+        }
+    }
+}
+
+/// The list of workers, which has only one page.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct WorkerPage {
+    /// The workers.
+    items: Vec<WorkerView>,
+    /// Always `null`.
+    next: Option<String>,
+    /// The database that new runs are put into.
+    database: String,
+}
+
+/// That the process lives.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Health {
+    /// Always `ok`.
+    status: &'static str,
+    /// The version of the program.
+    version: &'static str,
+}
+
+/// That the server takes requests.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Readiness {
+    /// Always `ready`.
+    status: &'static str,
+}
+
 /// Returns the tenant of a token that a caller makes or revokes.
 fn tenant_of(caller: &Caller, named: Option<&str>) -> Result<Option<String>, Problem> {
     caller.require(Right::Admin)?;
@@ -55,19 +167,11 @@ pub async fn list_tokens(context: Context) -> Answer {
         .server
         .blocking(move |server| Ok(list(server.records.as_ref(), tenant.as_deref())?))
         .await?;
-    let items: Vec<serde_json::Value> = tokens
-        .iter()
-        .map(|token| {
-            json!({
-                "name": token.caller.name, "tenant": token.caller.tenant, "rights": token.caller.rights,
-                "created": rfc3339(token.created_ms), "expires": token.expires_ms.map(rfc3339),
-            })
-        })
-        .collect();
-    Ok(json(
-        StatusCode::OK,
-        &json!({ "items": items, "next": null }),
-    ))
+    let items = tokens.iter().map(|token| TokenView {
+        created: Some(rfc3339(token.created_ms)),
+        ..TokenView::new(&token.caller, token.expires_ms)
+    });
+    Ok(json(StatusCode::OK, &Page::whole(items.collect())))
 }
 
 pub async fn get_own_token(context: Context) -> Answer {
@@ -79,13 +183,7 @@ pub async fn get_own_token(context: Context) -> Answer {
         .await?;
     let own = tokens.iter().find(|token| token.caller == caller);
     let expires_ms = own.and_then(|token| token.expires_ms);
-    Ok(json(
-        StatusCode::OK,
-        &json!({
-            "name": caller.name, "tenant": caller.tenant, "rights": caller.rights,
-            "expires": expires_ms.map(rfc3339),
-        }),
-    ))
+    Ok(json(StatusCode::OK, &TokenView::new(&caller, expires_ms)))
 }
 
 pub async fn create_token(mut context: Context) -> Answer {
@@ -135,11 +233,14 @@ pub async fn create_token(mut context: Context) -> Answer {
             Problem::conflict("there is a token of this name").named("name-taken")
         })?;
         let answer = |text: Option<&str>| {
-            let value = json!({
-                "name": new.name, "tenant": new.tenant, "rights": new.rights,
-                "expires": new.expires_ms.map(rfc3339), "token": text,
-            });
-            ReplayableAnswer::new(StatusCode::CREATED, &value)
+            let made = MadeToken {
+                name: new.name.clone(),
+                tenant: new.tenant.clone(),
+                rights: new.rights.clone(),
+                expires: new.expires_ms.map(rfc3339),
+                token: text.map(str::to_owned),
+            };
+            ReplayableAnswer::new(StatusCode::CREATED, &made)
         };
         // Texts of tokens are not stored, so a repeated request cannot get this one.
         Ok(KeyedAnswer::Once {
@@ -180,19 +281,14 @@ pub async fn list_workers(context: Context) -> Answer {
         })
         .await?;
     let home = context.server.databases.home().to_string();
-    let items: Vec<serde_json::Value> = workers
-        .iter()
-        .map(|(database, worker)| {
-            json!({
-                "id": worker.id, "database": database, "host": worker.profile.host, "version": worker.version,
-                "labels": worker.profile.labels, "secrets": worker.profile.secrets, "room": worker.profile.room,
-                "runs": worker.runs, "beat_age_ms": worker.beat_age_ms, "draining": worker.is_draining,
-            })
-        })
-        .collect();
+    let items = workers.into_iter().map(WorkerView::from);
     Ok(json(
         StatusCode::OK,
-        &json!({ "items": items, "next": null, "database": home }),
+        &WorkerPage {
+            items: items.collect(),
+            next: None,
+            database: home,
+        },
     ))
 }
 
@@ -206,10 +302,12 @@ pub async fn get_health(_: Context) -> Answer {
 
 /// Says that the process is there.
 pub fn health() -> Response {
-    let version = env!("CARGO_PKG_VERSION");
     json(
         StatusCode::OK,
-        &json!({ "status": "ok", "version": version }),
+        &Health {
+            status: "ok",
+            version: env!("CARGO_PKG_VERSION"),
+        },
     )
 }
 
@@ -219,7 +317,7 @@ pub async fn get_readiness(context: Context) -> Answer {
     }
     let places = context.server.databases.all_records().cloned().collect();
     context.server.readiness.check(places).await?;
-    Ok(json(StatusCode::OK, &json!({ "status": "ready" })))
+    Ok(json(StatusCode::OK, &Readiness { status: "ready" }))
 }
 
 pub async fn get_metrics(context: Context) -> Answer {

@@ -5,41 +5,36 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use strata_core::record::event::Status;
 use strata_core::record::json::Json;
 use strata_core::record::message::{IDEMPOTENCY_KEY, Instruct, Message};
 use strata_core::text::find_unfit_for_name;
-use strata_host::driver::{Halt, HumanReply};
+use strata_host::driver::Halt;
 use strata_host::launch::{
     Author, DoubtDecision, ForkRequest, LaunchError, NamedFile, QueuedFork, QueuedResume,
-    StateEdit, answer, check_answers, fork, halt_by, load_saved, prune_by, request_resume,
-    resume_in_queue, send_with_files,
+    StateEdit, fork, halt_by, load_saved, prune_by, request_resume, resume_in_queue,
+    send_with_files,
 };
 use strata_host::storage::{
-    CapScope, LifecycleState, MAX_NAME_CHARS, ServedFilter, ServedRun, StateSelector, StoreError,
-    SubmissionIdentity, check_stored_name, stored_run_name,
+    CapScope, LifecycleState, MAX_NAME_CHARS, ServedRun, StateSelector, SubmissionIdentity,
+    stored_run_name,
 };
-use strata_host::view::RequestView;
 use strata_host::{CallPolicy, CheckpointId, SendReceipt, manifest::Overrides};
 
+use super::runs::check_new_name;
 use super::uploads::{DIGEST_PATTERN, has_uploaded, parse_digest};
-use crate::answer::{Page, json};
-use crate::body::{MAX_ANSWER_BYTES, MAX_BODY_BYTES, escape_pointer, parse_json};
+use crate::answer::json;
+use crate::body::{MAX_BODY_BYTES, escape_pointer, parse_json};
 use crate::caller::{Caller, Deed};
-use crate::context::{Context, find_run};
+use crate::context::Context;
 use crate::idempotency::{KeyedAnswer, PendingKey, ReplayableAnswer, make_once};
 use crate::operations::Answer;
 use crate::problem::Problem;
-use crate::query::{decode_cursor, encode_cursor};
-use crate::request_view::request_json;
 use crate::run_origin::RunOrigin;
 use crate::run_view::RunView;
 use crate::server::Server;
-
-/// How many runs with open requests are looked at for a list of requests.
-const MAX_ASKING_RUNS: usize = 10_000;
 
 /// A message that is to be sent.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -86,7 +81,7 @@ pub struct NewFork {
 }
 
 /// How a run is to be resumed.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ResumeTerms {
     /// What it may spend from now on, in US dollars.
@@ -106,6 +101,27 @@ impl ResumeTerms {
             && self.checkpoint.is_none()
             && self.in_doubt.is_empty()
     }
+}
+
+/// What is to be pruned of a run.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PruneTerms {
+    /// How many of the newest checkpoints are kept. By default, as many as the team file says.
+    keep: Option<u32>,
+}
+
+/// What was pruned of a run.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct PrunedRun {
+    /// How many checkpoints of each lineage are kept.
+    kept: u32,
+    /// How many checkpoints were deleted.
+    checkpoints: u64,
+    /// How many events were deleted.
+    events: u64,
+    /// By how many bytes the files became smaller.
+    bytes: u64,
 }
 
 /// Whether a run was changed.
@@ -209,142 +225,6 @@ fn send(
         StatusCode::ACCEPTED
     };
     Ok(ReplayableAnswer::new(status, &sent))
-}
-
-pub async fn list_requests(context: Context) -> Answer {
-    let limit = context.query.limit()?;
-    let after = context
-        .query
-        .one("after")?
-        .map(decode_cursor::<(i64, String, String)>)
-        .transpose()?;
-    let named = context.query.one("run")?.map(str::to_owned);
-    let caller = context.caller.clone();
-    context
-        .server
-        .blocking(move |server| {
-            let runs = match named {
-                Some(name) => vec![find_run(server, &caller, &name, Deed::SeeRequests)?],
-                None => asking_runs(server, &caller)?,
-            };
-            let mut items = Vec::new();
-            for run in &runs {
-                let overview = run.listing.overview.as_ref();
-                if overview.is_some_and(|one| one.requests == 0) {
-                    continue;
-                }
-                let saved = match load_saved(&run.listing.location, &StateSelector::Head) {
-                    // It was deleted meanwhile.
-                    Err(LaunchError::Store(StoreError::NoRun { .. })) => continue,
-                    saved => saved?,
-                };
-                let views = RequestView::all(&saved.stepper);
-                let ids = views.iter().map(|view| view.id.as_str());
-                let opened = server.request_times.of_run(run, ids)?;
-                for view in views {
-                    let opened_ms = opened.get(&view.id).copied().flatten();
-                    let created = run.listing.created_ms.unwrap_or(0);
-                    items.push((
-                        (created, run.id.clone(), view.id.clone()),
-                        request_json(run, &saved.stepper, &view, opened_ms),
-                    ));
-                }
-            }
-            // The newest run first; those of one run in the order of its roles.
-            let start = match &after {
-                None => 0,
-                Some(after) => {
-                    let found = items.iter().position(|(at, _)| at == after);
-                    found.map(|at| at + 1).unwrap_or_else(|| {
-                        items.partition_point(|(at, _)| (at.0, &at.1) >= (after.0, &after.1))
-                    })
-                }
-            };
-            let rest = &items[start.min(items.len())..];
-            let next = rest
-                .get(limit - 1)
-                .filter(|_| rest.len() > limit)
-                .map(|(at, _)| encode_cursor(at));
-            let items = rest.iter().take(limit).map(|(_, value)| value).collect();
-            Ok(json(StatusCode::OK, &Page::<&Value> { items, next }))
-        })
-        .await
-}
-
-/// Returns the runs whose open requests a caller sees.
-fn asking_runs(server: &Server, caller: &Caller) -> Result<Vec<ServedRun>, Problem> {
-    let Some(visible) = caller.visible_requests() else {
-        return Ok(Vec::new());
-    };
-    let filter = ServedFilter {
-        is_asking: true,
-        ..visible
-    };
-    Ok(server.databases.list(&filter, MAX_ASKING_RUNS)?)
-}
-
-pub async fn answer_requests(mut context: Context) -> Answer {
-    let run = context.run(Deed::Answer).await?;
-    let body = context.read_json(MAX_ANSWER_BYTES).await?;
-    let answers: BTreeMap<String, Value> = parse_json(&body)?;
-    if answers.is_empty() {
-        return Err(Problem::refused("the body names no request").named("answer"));
-    }
-    let person = context.caller.name.clone();
-    let replies: Vec<HumanReply> = answers
-        .into_iter()
-        .map(|(request, answer)| HumanReply {
-            request,
-            text: answer.to_string(),
-            person: Some(person.clone()),
-        })
-        .collect();
-    let server = Arc::clone(&context.server);
-    make_once(&context, &body, Some(&run.clone()), move |_| async move {
-        let outcome = server
-            .changing(&run.clone(), move |_| {
-                let location = &run.listing.location;
-                check_answers(location, &replies).map_err(|error| at_request(error, &replies))?;
-                let accepted = match answer(location, &replies) {
-                    // The owner refuses what was valid a moment ago.
-                    Err(LaunchError::InvalidInput(text)) => {
-                        return Err(Problem::conflict(text).named("not-open"));
-                    }
-                    accepted => accepted?,
-                };
-                let answers: Vec<Value> = accepted
-                    .answers
-                    .iter()
-                    .map(|one| json!({ "request": one.request, "role": one.role }))
-                    .collect();
-                Ok(ReplayableAnswer::new(
-                    StatusCode::OK,
-                    &json!({ "answered": answers }),
-                ))
-            })
-            .await?;
-        Ok(KeyedAnswer::Now(outcome))
-    })
-    .await
-}
-
-/// Returns the problem of an answer, with the field that it is about.
-fn at_request(error: LaunchError, replies: &[HumanReply]) -> Problem {
-    let is_named = |request: &str| replies.iter().any(|reply| reply.request == request);
-    let pointer = match &error {
-        LaunchError::Answer(why) if is_named(why.request()) => Some(format!(
-            "/{}{}",
-            escape_pointer(why.request()),
-            why.pointer()
-        )),
-        _ => None,
-    };
-    let text = error.to_string();
-    let problem = Problem::from(error);
-    match pointer {
-        Some(pointer) => problem.with_field(pointer, text),
-        None => problem,
-    }
 }
 
 pub async fn cancel_run(context: Context) -> Answer {
@@ -510,11 +390,7 @@ fn start_fork(
 ) -> Result<ReplayableAnswer, Problem> {
     let name = match new.name {
         Some(name) => {
-            let is_name = check_stored_name(&name).is_ok() && !name.contains('/');
-            if !is_name {
-                let what = "1 to 200 characters can be a name, without `/` and those that are not seen, and not only dots";
-                return Err(Problem::field("/name", what));
-            }
+            check_new_name(&name)?;
             name
         }
         None => strata_host::launch::generated_run_name(run.name()),
@@ -575,21 +451,18 @@ fn parse_edit(place: &str, value: &Value) -> Result<StateEdit, Problem> {
 }
 
 pub async fn prune_run(mut context: Context) -> Answer {
-    #[derive(Default, Deserialize)]
-    #[serde(deny_unknown_fields, default)]
-    struct Prune {
-        keep: Option<u32>,
-    }
     let (run, by) = (context.run(Deed::Operate).await?, context.caller.author());
-    let how: Prune = context.optional_json(MAX_BODY_BYTES).await?;
+    let terms: PruneTerms = context.optional_json(MAX_BODY_BYTES).await?;
     let result = context
         .server
         .changing(&run.clone(), move |_| {
-            let done = prune_by(&run.listing.location, how.keep, Some(&by))?;
-            let pruned = done.pruned;
-            Ok(json!({
-                "kept": done.keep, "checkpoints": pruned.checkpoints, "events": pruned.events, "bytes": pruned.bytes,
-            }))
+            let done = prune_by(&run.listing.location, terms.keep, Some(&by))?;
+            Ok(PrunedRun {
+                kept: done.keep,
+                checkpoints: done.pruned.checkpoints,
+                events: done.pruned.events,
+                bytes: done.pruned.bytes,
+            })
         })
         .await?;
     Ok(json(StatusCode::OK, &result))

@@ -3,11 +3,14 @@
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 use strata_core::record::file::PathContent;
 use strata_core::record::id::CheckpointId;
+use strata_host::difference::StateDifference;
 use strata_host::launch::{
-    LaunchError, compare, for_each_call, for_each_conversation, gather_report,
+    ComparedState, LaunchError, compare, for_each_call, for_each_conversation, gather_report,
     list_checkpoints as checkpoints_of, load_saved,
 };
 use strata_host::report::html;
@@ -15,10 +18,10 @@ use strata_host::storage::{ServedRun, StateSelector, StorageLocation, StoreError
 use strata_host::team_json;
 use strata_host::view::{CheckpointView, ConversationView, FileChangeView, MessageView, SavedTeam};
 
-use crate::answer::{as_attachment, json, tagged};
+use crate::answer::{Page, as_attachment, json, tagged};
 use crate::caller::Deed;
 use crate::context::{Context, find_run};
-use crate::graph_view::{graph_json, graph_picture};
+use crate::graph_view::{GraphView, graph_picture};
 use crate::markdown::{as_tree, cut_texts, markdown_tree};
 use crate::media::file_media_type;
 use crate::operations::Answer;
@@ -78,7 +81,7 @@ async fn read_state<T: Send + 'static>(
 }
 
 /// Returns a part of a list, and the position after it.
-fn page(context: &Context, items: Vec<Value>) -> Answer {
+fn page<T: Serialize>(context: &Context, items: &[T]) -> Answer {
     let limit = context.query.limit()?;
     let after = match context.query.one("after")? {
         None => 0,
@@ -86,11 +89,8 @@ fn page(context: &Context, items: Vec<Value>) -> Answer {
     };
     let rest = items.get(after..).unwrap_or_default();
     let next = (rest.len() > limit).then(|| crate::query::encode_cursor(&(after + limit)));
-    let items: Vec<&Value> = rest.iter().take(limit).collect();
-    Ok(json(
-        StatusCode::OK,
-        &json!({ "items": items, "next": next }),
-    ))
+    let items: Vec<&T> = rest.iter().take(limit).collect();
+    Ok(json(StatusCode::OK, &Page { items, next }))
 }
 
 pub async fn list_checkpoints(context: Context) -> Answer {
@@ -99,14 +99,10 @@ pub async fn list_checkpoints(context: Context) -> Answer {
         .server
         .blocking(move |_| {
             let (rows, current) = checkpoints_of(&run.listing.location)?;
-            let views = CheckpointView::list(&rows, &current);
-            let values = views
-                .iter()
-                .filter_map(|view| serde_json::to_value(view).ok());
-            Ok(values.collect())
+            Ok(CheckpointView::list(&rows, &current))
         })
         .await?;
-    page(&context, items)
+    page(&context, &items)
 }
 
 /// Returns a state as the document that `team.json` contains.
@@ -173,7 +169,7 @@ pub async fn list_messages(context: Context) -> Answer {
             }
         }
         let next = (begin > 0).then(|| crate::query::encode_cursor(&begin));
-        Ok(json!({ "items": items, "next": next }))
+        Ok(Page { items, next })
     })
     .await?;
     Ok(json(StatusCode::OK, &list))
@@ -238,7 +234,7 @@ pub async fn list_conversations(context: Context) -> Answer {
             Ok(items)
         })
         .await?;
-    page(&context, items)
+    page(&context, &items)
 }
 
 /// Returns the recorded calls of a run.
@@ -260,7 +256,7 @@ pub async fn list_calls(context: Context) -> Answer {
             Ok(calls)
         })
         .await?;
-    page(&context, items)
+    page(&context, &items)
 }
 
 pub async fn get_call(context: Context) -> Answer {
@@ -309,6 +305,40 @@ struct OtherState {
     text: String,
 }
 
+/// Two states that were compared.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct StateComparison {
+    /// The state of this run.
+    one: ComparedSide,
+    /// The state with which it was compared.
+    other: ComparedSide,
+    /// The last checkpoint that both share.
+    common: Option<String>,
+    /// How they differ.
+    difference: StateDifference,
+}
+
+/// One of two states that were compared.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ComparedSide {
+    /// Its lineage.
+    lineage: String,
+    /// Its checkpoint; `null` before the first.
+    checkpoint: Option<String>,
+    /// The first checkpoint that the other does not share.
+    first: Option<String>,
+}
+
+impl ComparedSide {
+    fn new(state: ComparedState) -> Self {
+        Self {
+            lineage: state.lineage,
+            checkpoint: state.checkpoint.map(|id| id.0),
+            first: state.first.map(|id| id.0),
+        }
+    }
+}
+
 pub async fn diff_run(context: Context) -> Answer {
     let run = context.run(Deed::See).await?;
     let at = context.query.one("at")?.map(str::to_owned);
@@ -329,23 +359,19 @@ pub async fn diff_run(context: Context) -> Answer {
                 }
                 compared => compared?,
             };
-            let side = |side: &strata_host::launch::ComparedState| {
-                json!({
-                    "lineage": side.lineage, "checkpoint": side.checkpoint.as_ref().map(|id| &id.0),
-                    "first": side.first.as_ref().map(|id| &id.0),
-                })
-            };
-            Ok(json!({
-                "one": side(&compared.one), "other": side(&compared.other),
-                "common": compared.common.as_ref().map(|id| &id.0), "difference": compared.difference,
-            }))
+            Ok(StateComparison {
+                one: ComparedSide::new(compared.one),
+                other: ComparedSide::new(compared.other),
+                common: compared.common.map(|id| id.0),
+                difference: compared.difference,
+            })
         })
         .await?;
     Ok(json(StatusCode::OK, &value))
 }
 
 pub async fn get_graph(context: Context) -> Answer {
-    let value = read_state(&context, |_, _, saved| graph_json(&saved)).await?;
+    let value = read_state(&context, |_, _, saved| GraphView::new(&saved)).await?;
     Ok(json(StatusCode::OK, &value))
 }
 
@@ -373,17 +399,10 @@ pub async fn get_report(context: Context) -> Answer {
 
 pub async fn list_files(context: Context) -> Answer {
     let items = read_state(&context, |_, _, saved| {
-        let changes = FileChangeView::all(&saved.stepper);
-        let values = changes
-            .iter()
-            .filter_map(|change| serde_json::to_value(change).ok());
-        Ok(values.collect::<Vec<Value>>())
+        Ok(FileChangeView::all(&saved.stepper))
     })
     .await?;
-    Ok(json(
-        StatusCode::OK,
-        &json!({ "items": items, "next": null }),
-    ))
+    Ok(json(StatusCode::OK, &Page::whole(items)))
 }
 
 pub async fn get_file(context: Context) -> Answer {

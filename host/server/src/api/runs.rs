@@ -7,20 +7,16 @@ use std::time::Duration;
 use axum::http::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use strata_core::record::event::Status;
 use strata_host::clock::{now_ms, rfc3339, stopwatch};
-use strata_host::driver::Halt;
-use strata_host::launch::{
-    FileSubmission, LaunchError, NamedFile, SubmittedAs, prune_by, submit_files,
-};
+use strata_host::launch::{FileSubmission, LaunchError, NamedFile, SubmittedAs, submit_files};
 use strata_host::operate::{DeleteRuns, delete_run_by};
 use strata_host::storage::{
     CapScope, DEFAULT_TENANT, LifecycleState, MAX_NAME_CHARS, ServedFilter, ServedPosition,
     ServedRun, StoreError, SubmissionIdentity, check_stored_name, stored_run_name,
 };
 
-use super::control::{ResumeTerms, halt_run, resume};
 use super::uploads::{DIGEST_PATTERN, parse_digest, read_bundle, read_files_of_others};
 use crate::answer::{Page, empty, json, tagged_json};
 use crate::body::{MAX_BODY_BYTES, escape_pointer, parse_json};
@@ -32,11 +28,9 @@ use crate::operations::Answer;
 use crate::problem::Problem;
 use crate::query::{decode_cursor, encode_cursor, wrong};
 use crate::run_origin::RunOrigin;
-use crate::run_view::RunView;
+use crate::run_view::{MissingForWorker, RunView};
 use crate::server::Server;
 
-/// How many runs are changed at once at most.
-const MAX_BULK: usize = 500;
 /// How long an answer may be waited for, in seconds.
 const MAX_WAIT_S: u64 = 60;
 /// How many labels a run may have, and how long they may be.
@@ -83,27 +77,6 @@ impl NewRun {
     }
 }
 
-/// What is done with several runs.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct BulkChange {
-    /// What is done.
-    r#do: BulkDeed,
-    /// Their names or ids, at most 500.
-    #[schemars(length(max = MAX_BULK))]
-    runs: Vec<String>,
-}
-
-/// What is done with each of several runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum BulkDeed {
-    Cancel,
-    Pause,
-    Resume,
-    Prune,
-}
-
 pub async fn create_run(mut context: Context) -> Answer {
     context.caller.require(Right::Submit)?;
     let body = context.read_json(MAX_BODY_BYTES).await?;
@@ -138,14 +111,7 @@ pub async fn create_run(mut context: Context) -> Answer {
 
 fn check_new_run(new: &NewRun) -> Result<(), Problem> {
     if let Some(name) = &new.name {
-        let is_plain = !name.contains('/');
-        check_stored_name(name)
-            .ok()
-            .filter(|_| is_plain)
-            .ok_or_else(|| {
-                let what = "1 to 200 characters can be a name, without `/` and those that are not seen, and not only dots";
-                Problem::field("/name", what)
-            })?;
+        check_new_name(name)?;
     }
     if let Some(usd) = new.investment
         && !(usd.is_finite() && usd >= 0.0)
@@ -172,6 +138,20 @@ fn check_new_run(new: &NewRun) -> Result<(), Problem> {
         return Err(Problem::field("/needs", what));
     }
     Ok(())
+}
+
+/// Fails unless a run that a client creates may have this name.
+pub fn check_new_name(name: &str) -> Result<(), Problem> {
+    // Commands would take a name that begins with `-` for an option.
+    let is_plain = !name.contains('/') && !name.starts_with('-');
+    if is_plain && check_stored_name(name).is_ok() {
+        return Ok(());
+    }
+    let what = format!(
+        "1 to {MAX_NAME_CHARS} characters can be a name, without `/` and those that are not seen, not only dots, and without \
+         a `-` at the beginning"
+    );
+    Err(Problem::field("/name", what))
 }
 
 /// Returns for how long an answer is waited for.
@@ -299,6 +279,8 @@ fn new_run_view(new: &NewRun, caller: &Caller, id: &str, submitted: &SubmittedAs
         state: LifecycleState::Queued.name().into(),
         status: Some(LifecycleState::Queued.name().into()),
         problem: None,
+        needs: new.needs.clone(),
+        waits_for: None,
         step: 0,
         spent: 0.0,
         budget: submitted.budget.map(|usd| usd.to_dollars()),
@@ -452,7 +434,16 @@ pub async fn get_run(context: Context) -> Answer {
     let (name, caller) = (context.param("run").to_owned(), context.caller.clone());
     let view = context
         .server
-        .blocking(move |server| server.view(&find_run(server, &caller, &name, Deed::See)?))
+        .blocking(move |server| {
+            let run = find_run(server, &caller, &name, Deed::See)?;
+            let mut view = server.view(&run)?;
+            if run.listing.state == LifecycleState::Queued {
+                let state = run.listing.location.submission_state()?;
+                let shortage = state.and_then(|state| state.shortage);
+                view.waits_for = shortage.map(MissingForWorker::from);
+            }
+            Ok(view)
+        })
         .await?;
     Ok(tagged_json(&context.headers, &view))
 }
@@ -483,61 +474,6 @@ pub async fn delete_run(context: Context) -> Answer {
         })
         .await?;
     Ok(empty(StatusCode::NO_CONTENT))
-}
-
-pub async fn change_runs(mut context: Context) -> Answer {
-    let body = context.read_json(MAX_BODY_BYTES).await?;
-    let change: BulkChange = parse_json(&body)?;
-    if change.runs.len() > MAX_BULK {
-        return Err(Problem::field(
-            "/runs",
-            format!("at most {MAX_BULK} runs are taken"),
-        ));
-    }
-    let (server, caller) = (Arc::clone(&context.server), context.caller.clone());
-    make_once(&context, &body, None, move |_| async move {
-        let results = server
-            .blocking(move |server| {
-                let mut results = Vec::new();
-                for name in &change.runs {
-                    results.push(change_one(server, &caller, name, change.r#do));
-                }
-                Ok(results)
-            })
-            .await?;
-        Ok(KeyedAnswer::Now(ReplayableAnswer::new(
-            StatusCode::OK,
-            &json!({ "results": results }),
-        )))
-    })
-    .await
-}
-
-/// Does something with one of several runs, and returns what became of it.
-fn change_one(server: &Server, caller: &Caller, name: &str, deed: BulkDeed) -> Value {
-    let needed = match deed {
-        BulkDeed::Cancel | BulkDeed::Pause | BulkDeed::Resume => Deed::Control,
-        BulkDeed::Prune => Deed::Operate,
-    };
-    let change = || -> Result<&'static str, Problem> {
-        let run = find_run(server, caller, name, needed)?;
-        let (location, by) = (&run.listing.location, caller.author());
-        match deed {
-            BulkDeed::Cancel => Ok(halt_run(&run, Halt::Cancel, &by)?.result()),
-            BulkDeed::Pause => Ok(halt_run(&run, Halt::Pause, &by)?.result()),
-            BulkDeed::Resume => Ok(resume(&run, ResumeTerms::default(), by)?.result()),
-            BulkDeed::Prune => {
-                prune_by(location, None, Some(&by))?;
-                Ok("pruned")
-            }
-        }
-    };
-    match change() {
-        Ok(result) => json!({ "run": name, "status": 200, "result": result }),
-        Err(problem) => json!({
-            "run": name, "status": problem.status.as_u16(), "problem": problem.to_json(),
-        }),
-    }
 }
 
 #[cfg(test)]

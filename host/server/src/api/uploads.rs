@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use axum::http::StatusCode;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use strata_core::record::id::Digest;
 use strata_host::blob::{Blobs, digest_of};
@@ -35,6 +35,13 @@ pub const DIGEST_PATTERN: &str = "^sha256:[0-9a-f]{64}$";
 pub struct NewBundle {
     /// The digests of its files, `sha256:HEX`, by path.
     files: BTreeMap<String, String>,
+}
+
+/// The name of a bundle that was made.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct NamedBundle {
+    /// Its digest, `sha256:HEX`.
+    digest: String,
 }
 
 /// Parses a digest.
@@ -233,7 +240,7 @@ fn store_bundle(
     let digest = format!("{DIGEST_PREFIX}{digest}");
     Ok(ReplayableAnswer::new(
         StatusCode::CREATED,
-        &json!({ "digest": digest }),
+        &NamedBundle { digest },
     ))
 }
 

@@ -21,7 +21,7 @@ use crate::caller::{Caller, Deed};
 use crate::databases::RunKey;
 use crate::problem::Problem;
 use crate::query::{decode_cursor, encode_cursor};
-use crate::request_view::request_json;
+use crate::request_view::OpenRequest;
 use crate::server::Server;
 
 /// How often a run is told of at most.
@@ -393,8 +393,9 @@ fn request_message(run: &ServedRun, line: &FeedLine, change: RequestChange) -> V
     let open = || -> Option<Value> {
         let saved = load_saved(&run.listing.location, &StateSelector::Head).ok()?;
         let views = RequestView::all(&saved.stepper);
-        let view = views.iter().find(|view| view.id == id)?;
-        Some(request_json(run, &saved.stepper, view, Some(line.time_ms)))
+        let view = views.into_iter().find(|view| view.id == id)?;
+        let request = OpenRequest::new(run, &saved.stepper, view, Some(line.time_ms));
+        serde_json::to_value(request).ok()
     };
     let mut message = match change {
         RequestChange::Opened => open(),
