@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use strata_host::clock::rfc3339;
-use strata_host::storage::{ServerRecords, StoreError};
+use strata_host::storage::{RunDatabase, ServerRecords, StoreError};
 use strata_server::database_in;
 use strata_server::tokens::{
     NewToken, Token, check_token_name, create_token, list_tokens, revoke_token,
@@ -40,7 +40,7 @@ pub(super) fn token(command: TokenCommand, printer: &Printer) -> Result<u8, Comm
         }
         TokenCommand::List { json, place } => {
             show(
-                &list_tokens(records(&place)?.as_ref(), None)?,
+                &list_tokens(records_that_are_there(&place)?.as_ref(), None)?,
                 json,
                 printer,
             )?;
@@ -50,7 +50,8 @@ pub(super) fn token(command: TokenCommand, printer: &Printer) -> Result<u8, Comm
             tenant,
             place,
         } => {
-            let revoked = revoke_token(records(&place)?.as_ref(), tenant.as_deref(), &name);
+            let records = records_that_are_there(&place)?;
+            let revoked = revoke_token(records.as_ref(), tenant.as_deref(), &name);
             if !revoked.map_err(while_serving)? {
                 return Err(CommandFailure::usage(format!(
                     "there is no token `{name}`; `strata-host token list` lists them with their tenants"
@@ -64,11 +65,32 @@ pub(super) fn token(command: TokenCommand, printer: &Printer) -> Result<u8, Comm
 
 /// Returns the records of a server that does not run, or of those of a database.
 fn records(place: &TokenPlaceArgs) -> Result<Box<dyn ServerRecords>, CommandFailure> {
-    let records = match &place.database {
-        Some(database) => database.records(),
-        None => database_in(&place.storage).records(),
-    };
-    Ok(records?)
+    Ok(database(place).records()?)
+}
+
+/// Returns the records, or says that no server has stored anything there yet.
+fn records_that_are_there(
+    place: &TokenPlaceArgs,
+) -> Result<Box<dyn ServerRecords>, CommandFailure> {
+    let database = database(place);
+    match database.require_there() {
+        Err(StoreError::Absent { path }) => Err(CommandFailure::usage(format!(
+            "there is no `{}`, so no server has tokens there; name its directory with `--storage DIR`, or its database \
+             with `--database URL`",
+            shell_path(&path)
+        ))),
+        done => {
+            done?;
+            Ok(database.records()?)
+        }
+    }
+}
+
+fn database(place: &TokenPlaceArgs) -> RunDatabase {
+    match &place.database {
+        Some(database) => database.clone(),
+        None => database_in(&place.storage),
+    }
 }
 
 /// Says how tokens are changed while a server has their storage open.

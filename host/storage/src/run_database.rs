@@ -181,6 +181,11 @@ impl RunDatabase {
         self.backend().change_cap(scope, change)
     }
 
+    /// Fails with `StoreError::Absent` if it is a file that was not created yet.
+    pub fn require_there(&self) -> Result<(), StoreError> {
+        self.backend().require_there()
+    }
+
     /// Returns for how long runs are kept that have ended.
     pub fn retention(&self) -> Result<Retention, StoreError> {
         self.backend().retention()

@@ -36,6 +36,8 @@ pub(super) trait DatabaseBackend {
     fn caps(&self) -> Result<Vec<CapState>, StoreError>;
 
     /// Changes a cap to one that is not too large.
+    fn require_there(&self) -> Result<(), StoreError>;
+
     fn change_cap(&self, scope: &CapScope, change: CapChange) -> Result<bool, StoreError>;
 
     fn retention(&self) -> Result<Retention, StoreError>;

@@ -42,7 +42,12 @@ impl DatabaseBackend for SqliteUrl {
         shared::set_intake(self, intake)
     }
 
+    fn require_there(&self) -> Result<(), StoreError> {
+        shared::require_database(self)
+    }
+
     fn caps(&self) -> Result<Vec<CapState>, StoreError> {
+        self.require_there()?;
         shared::read_caps(self)
     }
 
@@ -59,10 +64,12 @@ impl DatabaseBackend for SqliteUrl {
     }
 
     fn workers(&self) -> Result<Vec<ListedWorker>, StoreError> {
+        self.require_there()?;
         shared::list_workers(self)
     }
 
     fn drain_worker(&self, id: &str) -> Result<bool, StoreError> {
+        self.require_there()?;
         shared::drain_worker(self, id)
     }
 

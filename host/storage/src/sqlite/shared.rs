@@ -57,7 +57,7 @@ pub(crate) use queued_writer::{QueuedWriter, SharedLease};
 pub(crate) use records::FileRecords;
 pub(crate) use runs::{
     VacantName, has_run, is_same, is_storage_file, obstacle, open_named, open_reader, read_runs,
-    require_run, require_vacant, run_identity, storage_files, take_lease, vacate,
+    require_database, require_run, require_vacant, run_identity, storage_files, take_lease, vacate,
 };
 pub use serve_requests::{HolderMailbox, UnownedRunHandler};
 pub(crate) use served::{find_served, list_served, revisions, watch_runs};

@@ -84,6 +84,16 @@ fn read_deletion(reader: &SqliteReader, url: &SqliteUrl) -> Result<Option<Delete
     Ok(note.and_then(|note| DeletedRun::from_note(&note)))
 }
 
+/// Fails unless there is a database at a URL, whichever run it names.
+pub(crate) fn require_database(url: &SqliteUrl) -> Result<(), StoreError> {
+    match open_whole(url)? {
+        Some(_) => Ok(()),
+        None => Err(StoreError::Absent {
+            path: url.to_path(),
+        }),
+    }
+}
+
 /// Opens the run of a URL for reading. Fails if there is none.
 pub(crate) fn open_named(url: &SqliteUrl) -> Result<SqliteReader, StoreError> {
     let Some(whole) = open_whole(url)? else {
