@@ -7,6 +7,7 @@ mod databases;
 mod described;
 mod encrypted;
 mod full_disk;
+mod generated_client;
 mod kept_answers;
 mod killed;
 pub mod mcp;

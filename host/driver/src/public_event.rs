@@ -23,7 +23,7 @@ use strata_core::record::host_call::{AnswerSource, HostCallKind};
 
 pub use action_output::{ActionOutput, ReplacedTokens};
 pub use action_ref::{ActionRef, RoleCaller};
-pub use model_use::ModelUseFields;
+pub use model_use::{ModelUseFields, TokenCounts, UnansweredModel};
 pub use nested_number::NestedNumber;
 pub use translate::{EventTranslator, action_name, count_lines, is_routed};
 pub use warning::may_be_warning;

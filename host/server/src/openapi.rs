@@ -1,8 +1,10 @@
 //! The OpenAPI document, made from the table of operations.
 
-use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
+use schemars::transform::ReplaceBoolSchemas;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
+use strata_host::public_event::EventLine;
 
 use crate::operations::{Content, Operation, Parameter, ParameterValue, operations};
 use crate::query::{DEFAULT_LIMIT, MAX_LIMIT};
@@ -50,8 +52,10 @@ struct Generators {
 
 impl Generators {
     fn new() -> Self {
+        // Generators of clients do not know `true` as a schema.
         let settings = SchemaSettings::draft2020_12()
-            .with(|settings| settings.definitions_path = "/components/schemas".into());
+            .with(|settings| settings.definitions_path = "/components/schemas".into())
+            .with_transform(ReplaceBoolSchemas::default());
         Self {
             read: settings.clone().into_generator(),
             written: settings.for_serialize().into_generator(),
@@ -62,7 +66,22 @@ impl Generators {
     fn into_definitions(mut self) -> Map<String, Value> {
         let mut definitions = self.read.take_definitions(true);
         definitions.extend(self.written.take_definitions(true));
+        if let Some(line) = definitions.get_mut(EventLine::schema_name().as_ref()) {
+            name_events(line);
+        }
         definitions
+    }
+}
+
+/// Gives each kind of event a title, by which generators of clients name its type: `RunStartedEvent` for `run-started`.
+fn name_events(line: &mut Value) {
+    for event in line["oneOf"].as_array_mut().into_iter().flatten() {
+        let kind = event["properties"]["kind"]["const"].as_str();
+        let words = kind.unwrap_or_default().split('-').map(|word| {
+            let (first, rest) = word.split_at(word.len().min(1));
+            first.to_ascii_uppercase() + rest
+        });
+        event["title"] = json!(words.collect::<String>() + "Event");
     }
 }
 
@@ -141,7 +160,13 @@ fn content(content: Content, generator: &mut SchemaGenerator) -> Option<Value> {
             let schema = schema(generator);
             Some(json!({ "application/json": { "schema": schema } }))
         }
-        Content::Other(media_type) => Some(json!({ (media_type): {} })),
+        Content::Other(media_type) => {
+            let schema = match media_type {
+                "application/octet-stream" => json!({ "type": "string", "format": "binary" }),
+                _ => json!({ "type": "string" }),
+            };
+            Some(json!({ (media_type): { "schema": schema } }))
+        }
     }
 }
 
@@ -159,7 +184,8 @@ fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
         responses.insert(success.status.to_string(), response);
     }
     if operation.id == "listEvents" {
-        responses["200"]["content"]["text/event-stream"] = json!({});
+        responses["200"]["content"]["text/event-stream"] =
+            json!({ "schema": { "type": "string" } });
     }
     let mut errors: Vec<u16> = ALWAYS.to_vec();
     errors.extend(&operation.errors);

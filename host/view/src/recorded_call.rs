@@ -43,8 +43,18 @@ impl RecordedCallView {
 /// Returns the schema of the public events of host calls.
 fn host_call_schema(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = EventLine::json_schema(generator);
-    if let Some(Value::Array(events)) = schema.get_mut("oneOf") {
-        events.retain(|event| event["properties"]["kind"]["const"] == "host-call");
+    let events = schema.remove("oneOf");
+    let events = events.as_ref().and_then(Value::as_array);
+    let mut events = events.into_iter().flatten();
+    let event = events.find(|event| event["properties"]["kind"]["const"] == "host-call");
+    if let (Some(event), Some(line)) = (event, schema.as_object_mut()) {
+        for name in ["properties", "required"] {
+            match (&event[name], &mut line[name]) {
+                (Value::Object(more), Value::Object(fields)) => fields.extend(more.clone()),
+                (Value::Array(more), Value::Array(required)) => required.extend(more.clone()),
+                _ => {}
+            }
+        }
     }
     schema
 }
@@ -58,9 +68,11 @@ mod tests {
     #[test]
     fn the_schema_is_that_of_one_event_and_of_what_came_back() {
         let schema = schema_for!(RecordedCallView).to_value();
-        assert_eq!(schema["oneOf"].as_array().map(Vec::len), Some(1));
-        for name in ["n", "time", "outcome", "response"] {
+        for name in ["n", "time", "call", "tokens", "outcome", "response"] {
             assert!(schema["properties"][name].is_object(), "{name}");
         }
+        let required = schema["required"].as_array().expect("some are required");
+        let is_required = |name: &str| required.contains(&name.into());
+        assert!(is_required("n") && is_required("call") && !is_required("tokens"));
     }
 }

@@ -1,7 +1,5 @@
 //! The use of models in public events.
 
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use strata_core::record::conversation::TokenUsage;
@@ -25,12 +23,55 @@ pub struct ModelUseFields {
     pub finish: Option<FinishReason>,
     /// the tokens that were used: `input` (everything that was sent), `output`, `cache_read` and
     /// `cache_write` (parts of `input`), `reasoning` (a part of `output`)
-    #[schemars(with = "BTreeMap<String, u64>")]
-    pub tokens: TokenUsage,
+    pub tokens: TokenCounts,
     /// the models that were asked before and did not answer, each with the `reason`
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Vec<BTreeMap<String, String>>")]
-    pub tried: Vec<TriedModel>,
+    pub tried: Vec<UnansweredModel>,
+}
+
+/// The tokens that a model used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct TokenCounts {
+    /// everything that was sent
+    pub input: u64,
+    /// everything that was received
+    pub output: u64,
+    /// the part of `input` that was read from the provider's cache
+    pub cache_read: u64,
+    /// the part of `input` that was written to the provider's cache
+    pub cache_write: u64,
+    /// the part of `output` that was reasoning
+    pub reasoning: u64,
+}
+
+/// A model that was asked and did not answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct UnansweredModel {
+    /// its name
+    pub model: String,
+    /// why it did not answer
+    pub reason: String,
+}
+
+impl From<&TriedModel> for UnansweredModel {
+    fn from(tried: &TriedModel) -> Self {
+        Self {
+            model: tried.model.clone(),
+            reason: tried.reason.clone(),
+        }
+    }
+}
+
+impl From<TokenUsage> for TokenCounts {
+    fn from(usage: TokenUsage) -> Self {
+        Self {
+            input: usage.input,
+            output: usage.output,
+            cache_read: usage.cache_read,
+            cache_write: usage.cache_write,
+            reasoning: usage.reasoning,
+        }
+    }
 }
 
 impl From<&ModelUse> for ModelUseFields {
@@ -39,8 +80,8 @@ impl From<&ModelUse> for ModelUseFields {
             model: used.name.clone(),
             answered: used.answered.clone(),
             finish: used.finish,
-            tokens: used.usage,
-            tried: used.tried.clone(),
+            tokens: used.usage.into(),
+            tried: used.tried.iter().map(UnansweredModel::from).collect(),
         }
     }
 }

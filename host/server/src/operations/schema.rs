@@ -11,7 +11,11 @@ pub fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 /// Returns the schema of a page of a list.
 pub fn list_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     let items = generator.subschema_for::<T>();
+    let name = T::schema_name();
+    // Generators of clients name the type of the page by it.
+    let title = format!("{}Page", name.strip_suffix("View").unwrap_or(&name));
     json_schema!({
+        "title": title,
         "type": "object",
         "required": ["items", "next"],
         "properties": {
