@@ -229,6 +229,32 @@ fn a_cap_limits_the_runs_of_its_scope_in_any_process() {
     );
 }
 
+#[test]
+fn a_run_that_no_worker_has_in_a_file_costs_no_more_than_its_caps() {
+    let web = Web::new();
+    let place = Workspace::with(&asker(&web, 0));
+    let url = format!("sqlite:{}", place.path("runs.db").display());
+    let run = format!("{url}?run=direct");
+    let start = ["run", "team.toml", "--storage", &run, "--investment", "9"];
+    // Nothing was submitted to the file yet, so it has no settings.
+    place.host(&start).expect(0);
+    cap(&place, &url, &["--set", "3"]);
+    let again = [&start[..], &["--force"]].concat();
+    assert_stopped_by_cap(&place.host(&again).expect(5), "$3.0000 for all runs");
+    // What was drawn and not spent is given back.
+    let shown = cap(&place, &url, &[]);
+    let expected = "all: spent $2.0000 of $3.0000, $0.0000 held by processes";
+    assert_eq!(shown, expected);
+    let resumed = place.host(&["resume", &run]).expect(5);
+    assert_stopped_by_cap(&resumed, "$3.0000 for all runs");
+    cap(&place, &url, &["--set", "6"]);
+    place.host(&["resume", &run]).expect(0);
+    assert_eq!(
+        cap(&place, &url, &[]),
+        "all: spent $4.0000 of $6.0000, $0.0000 held by processes"
+    );
+}
+
 /// Returns how many statements about caps a server has carried out, heartbeats and the removal of what is old aside.
 fn cap_statements(url: &str) -> u32 {
     let sql = "SELECT coalesce(sum(calls), 0) FROM pg_stat_statements \

@@ -5,7 +5,11 @@
 //! cap is not exceeded if the process is killed. More is drawn than the next call needs, so that few calls wait for a write.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use rusqlite::types::Type;
@@ -13,12 +17,16 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 use strata_base::process::wait::wait;
 use strata_core::record::money::Usd;
-use strata_records::caps::{CapChange, CapDraw, CapReturn, CapScope, CapState, CapStore};
+use strata_records::caps::{
+    CapAccounts, CapChange, CapDraw, CapReturn, CapScope, CapState, CapStore,
+};
 use strata_records::error::StoreError;
 
+use super::super::rows::{SqliteRows, WHOLE_DATABASE};
 use super::change::ChangeTerms;
 use super::database::{DatabaseHandle, SharedDatabase};
 use super::records::FileRecords;
+use crate::schema::has_queue_tables;
 use crate::sqlite_url::SqliteUrl;
 
 /// The kind of the records of caps, and of the one with the newest generation.
@@ -26,6 +34,9 @@ const KIND: &str = "cap";
 const GENERATION_KIND: &str = "cap-generation";
 /// The part of what is left that is drawn at once: little of it counts as spent if the process is killed.
 const DRAWN_PART: u64 = 500;
+
+/// How often a process without a worker looks for changes of caps.
+const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 
 /// What is stored of a cap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,6 +103,10 @@ fn new_generation(conn: &Connection) -> rusqlite::Result<i64> {
 
 /// Draws at least `needed` from a cap, in a transaction that is open.
 fn draw(conn: &Connection, scope: &CapScope, needed: Usd) -> rusqlite::Result<CapDraw> {
+    // A file into which nothing was submitted has no settings.
+    if !has_queue_tables(conn)? {
+        return Ok(CapDraw::NoCap);
+    }
     let Some(cap) = read(conn, scope)? else {
         return Ok(CapDraw::NoCap);
     };
@@ -129,19 +144,50 @@ fn give_back(conn: &Connection, scope: &CapScope, what: CapReturn) -> rusqlite::
 
 /// Returns the generations of the caps that there are.
 pub(super) fn generations(conn: &Connection) -> rusqlite::Result<BTreeMap<CapScope, i64>> {
+    if !has_queue_tables(conn)? {
+        return Ok(BTreeMap::new());
+    }
     let caps = read_all(conn)?.into_iter();
     Ok(caps.map(|(scope, cap)| (scope, cap.generation)).collect())
 }
 
+/// Returns the scope with which a run was submitted, if it was.
+pub(super) fn scope_of_run(conn: &Connection, run: i64) -> rusqlite::Result<Option<CapScope>> {
+    if !has_queue_tables(conn)? {
+        return Ok(None);
+    }
+    let sql = "SELECT scope FROM submission WHERE run = ?1";
+    let scope: Option<Option<String>> = conn.query_row(sql, [run], |row| row.get(0)).optional()?;
+    Ok(scope.flatten().as_deref().map(CapScope::from_stored))
+}
+
 /// The caps of a database file, for the process that has it open.
 pub(super) struct FileCaps {
-    /// Has the tables of a queue.
     database: DatabaseHandle,
+    /// Whether a thread looks for caps that are set or removed meanwhile. A worker does that itself.
+    is_watched: AtomicBool,
 }
 
 impl FileCaps {
     pub(super) fn new(database: DatabaseHandle) -> Self {
-        Self { database }
+        Self {
+            database,
+            is_watched: AtomicBool::new(false),
+        }
+    }
+
+    /// Lets a thread look for changes of caps for as long as a run needs them, unless one does or there is a worker.
+    fn watch(&self) {
+        if self.database.is_claiming() || self.is_watched.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (path, caps) = (self.database.path().to_path_buf(), caps_of(&self.database));
+        let caps = Arc::downgrade(&caps);
+        let thread = thread::Builder::new().name("caps".into());
+        if let Err(error) = thread.spawn(move || watch_caps(&path, &caps)) {
+            self.is_watched.store(false, Ordering::Release);
+            tracing::debug!("changes of the caps of the file are not seen: {error}");
+        }
     }
 
     fn change<T: Send + 'static>(
@@ -159,6 +205,7 @@ impl CapStore for FileCaps {
         scope: &CapScope,
         needed: Usd,
     ) -> BoxFuture<'static, Result<CapDraw, StoreError>> {
+        self.watch();
         let scope = scope.clone();
         self.change(move |conn| draw(conn, &scope, needed))
     }
@@ -177,6 +224,29 @@ impl CapStore for FileCaps {
         let thread = thread::Builder::new().name("caps".into());
         if let Err(error) = thread.spawn(move || wait(work)) {
             tracing::debug!("the caps of the file are not asked: {error}");
+        }
+    }
+}
+
+/// Returns what this process may spend of the caps of its runs in a database.
+pub(super) fn caps_of(database: &DatabaseHandle) -> Arc<CapAccounts> {
+    database
+        .caps_or_create(|database| Arc::new(CapAccounts::new(Box::new(FileCaps::new(database)))))
+}
+
+/// Tells the accounts of a process again and again which caps there are, until they are not needed any more.
+fn watch_caps(path: &Path, caps: &Weak<CapAccounts>) {
+    let read = || -> Result<BTreeMap<CapScope, i64>, StoreError> {
+        let rows = SqliteRows::open_beside_writer(path.to_path_buf(), WHOLE_DATABASE)?;
+        generations(&rows.conn).map_err(|e| rows.error("read", e))
+    };
+    loop {
+        thread::sleep(WATCH_INTERVAL);
+        // They keep the database open, so nothing is read of one that is being closed.
+        let Some(caps) = caps.upgrade() else { return };
+        match read() {
+            Ok(generations) => caps.note_heartbeat(caps.report(), &generations),
+            Err(error) => tracing::debug!("the caps of the file are not read: {error}"),
         }
     }
 }

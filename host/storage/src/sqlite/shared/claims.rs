@@ -15,7 +15,7 @@ use strata_records::work::{
 use tokio::sync::Notify;
 
 use super::super::rows::{SqliteReader, SqliteRows, WHOLE_DATABASE};
-use super::caps::{FileCaps, generations};
+use super::caps::{caps_of, generations};
 use super::change::ChangeTerms;
 use super::database::{DatabaseHandle, MissingDatabase, SharedDatabase};
 use super::delete::sweep;
@@ -75,7 +75,7 @@ impl FileWorker {
             url: url.clone(),
             settings: read_settings(&database)?,
             reader: SqliteReader::from_rows(rows),
-            caps: Arc::new(CapAccounts::new(Box::new(FileCaps::new(database.clone())))),
+            caps: caps_of(&database),
             database,
             id: std::process::id().to_string().into(),
             profile: profile.clone(),

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use rusqlite::Connection;
 use strata_base::process::wait::wait;
+use strata_records::caps::CapAccounts;
 use strata_records::error::StoreError;
 use strata_records::record_hold::HeldNames;
 use strata_records::served::ChangedRun;
@@ -112,6 +113,8 @@ pub(crate) struct SharedDatabase {
     worker: Mutex<FileWorkerState>,
     /// The names that are held of its records.
     held_names: HeldNames,
+    /// What this process may spend of the caps of its runs, while one of them or the worker needs it.
+    caps: Mutex<Weak<CapAccounts>>,
     /// Connections that nobody reads with at the moment: opening one checks the schema.
     idle_readers: Mutex<Vec<SqliteReader>>,
     /// Dropped after the thread has closed the database.
@@ -174,6 +177,19 @@ impl std::ops::Deref for DatabaseHandle {
 }
 
 impl DatabaseHandle {
+    /// Returns what this process may spend of the caps of its runs, or creates it.
+    pub(super) fn caps_or_create(
+        &self,
+        create: impl FnOnce(Self) -> Arc<CapAccounts>,
+    ) -> Arc<CapAccounts> {
+        let mut known = self.caps.lock().unwrap_or_else(PoisonError::into_inner);
+        known.upgrade().unwrap_or_else(|| {
+            let caps = create(self.clone());
+            *known = Arc::downgrade(&caps);
+            caps
+        })
+    }
+
     /// Creates the tables that a database needs for submitted runs, unless it has them.
     fn with_queue_tables(self) -> Result<Self, StoreError> {
         if self.is_queue.get().is_none() {
@@ -291,6 +307,7 @@ impl SharedDatabase {
             is_queue: OnceLock::new(),
             worker: Mutex::default(),
             held_names: HeldNames::default(),
+            caps: Mutex::default(),
             idle_readers: Mutex::default(),
             _lock: lock,
         };
@@ -404,6 +421,11 @@ impl SharedDatabase {
         };
         self.notify_workers();
         is_meant
+    }
+
+    /// Returns whether this process takes runs.
+    pub(super) fn is_claiming(&self) -> bool {
+        self.worker().profile.is_some()
     }
 
     /// Returns whether the worker of this process was told to take no more runs and to end.

@@ -19,6 +19,7 @@ use strata_records::work::ClaimedRun;
 use super::super::lineage::SqliteRow;
 use super::super::rows::{SqliteReader, SqliteRows};
 use super::super::write_change::{LossCheck, RunUnderLease, write_change};
+use super::caps::{caps_of, scope_of_run};
 use super::change::{ChangeTerms, RunRight};
 use super::database::DatabaseHandle;
 use super::owner_note::{insert_owner_note, remove_owner_note};
@@ -46,16 +47,20 @@ pub(crate) struct QueuedWriter {
 }
 
 impl QueuedWriter {
-    /// Takes a lease of the run with this key. `path` is its URL.
+    /// Takes a lease of the run with this key, which costs no more than its caps allow. `path` is its URL.
     pub(super) fn take(
         database: DatabaseHandle,
         run: i64,
         path: &Path,
     ) -> Result<SharedLease, StoreError> {
-        SharedLease::new(Self::claim(database, run, path)?)
+        let mut writer = Self::claim(database, run, path)?;
+        let rows = &writer.reader.rows;
+        let scope = scope_of_run(&rows.conn, run).map_err(|e| rows.error("read", e))?;
+        writer.caps = caps_of(&writer.database).join(scope);
+        SharedLease::new(writer)
     }
 
-    /// Takes a lease of a run that the worker of this process took, and that costs no more than its caps allow.
+    /// Takes a lease of a run that the worker of this process took.
     pub(super) fn take_claimed(
         database: DatabaseHandle,
         run: &ClaimedRun,
