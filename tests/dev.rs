@@ -336,3 +336,179 @@ fn teams_developed_in_one_directory_are_saved_separately_and_apart_from_their_ru
         Path::new("two")
     );
 }
+
+/// A role with a tool, which its model calls once. `ROLE`, `TOOL` and `STEP` are inserted.
+const CLERK: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "desk"
+idea = "go"
+[llm]
+provider = "scripted"
+replies = "replies.toml"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+[[role.action]]
+name = "One"
+component = "probe.wasm"
+config = { steps = [{ say = "an order" }] }
+[[role]]
+name = "Clerk"
+watch = ["One"]
+react = "tools"
+ROLE
+[[role.action]]
+name = "look"
+component = "probe.wasm"
+TOOL
+config = { steps = [{ STEP }] }
+"#;
+
+const CLERK_REPLIES: &str = r#"
+[[reply]]
+turn = 0
+tool_calls = [{ name = "look", arguments = { n = 1 } }]
+[[reply]]
+turn = 1
+text = "it is done"
+"#;
+
+fn clerk(role: &str, tool: &str, step: &str) -> String {
+    let team = CLERK.replace("ROLE", role).replace("TOOL", tool);
+    team.replace("STEP", step)
+}
+
+/// Returns the number of turns of the current lineage and those before it, and how often `look` was called.
+fn turns_and_calls(place: &Workspace) -> (usize, usize) {
+    let lines = place.recorded();
+    let calls = started(place);
+    let looks = calls.iter().filter(|name| *name == "Clerk.look");
+    (stream::of_kind(&lines, "turn").len(), looks.count())
+}
+
+/// Waits until the round after an edit has ended.
+fn until_watching(dev: &mut Process) {
+    dev.until_line_contains("for changes; Ctrl-C");
+}
+
+#[test]
+fn work_with_tools_is_done_again_after_an_edit_of_what_it_depends_on() {
+    let plain = clerk("", "", "say = \"seen\"");
+    let place = Workspace::with(&plain);
+    place.write("replies.toml", CLERK_REPLIES);
+    place.write("any.json", "{ \"type\": \"object\" }");
+    place.write(
+        "skills/mail/SKILL.md",
+        "---\nname: mail\ndescription: Sends mail.\n---\nSend it.\n",
+    );
+    place.write("skills/mail/form.txt", "Dear");
+    let mut dev = start_dev(&place, "team.toml", &[]);
+    dev.until_line_contains("done after 2 steps");
+    until_watching(&mut dev);
+    let asks_guard =
+        "before = { component = \"probe.wasm\", config = { steps = [{ say = \"GUARD\" }] } }";
+    let allows = asks_guard.replace("GUARD", "allow");
+    let skilled = "skills = [\"skills/*\"]";
+    // Each edit alters what the model is asked, or what becomes of its call.
+    let edits = [
+        clerk("instructions = \"be brief\"", "", "say = \"seen\""),
+        clerk("max_calls = 1", "", "say = \"seen\""),
+        clerk("tool_faults = \"stop\"", "", "say = \"seen\""),
+        clerk("", "description = \"looks\"", "say = \"seen\""),
+        clerk("", "input_schema = \"any.json\"", "say = \"seen\""),
+        clerk("", "max_calls = 1", "say = \"seen\""),
+        clerk("", "on_fault = \"return\"", "fail = \"error\""),
+        // The model was told the fault, so the call counts as finished.
+        clerk("", "on_fault = \"return\"", "say = \"repaired\""),
+        clerk(&allows, "", "say = \"seen\""),
+        plain.clone(),
+    ];
+    for team in edits {
+        place.write("team.toml", &team);
+        dev.until_line_contains("as lineage");
+        dev.until_line_contains("done after 2 steps");
+        until_watching(&mut dev);
+        assert_eq!(turns_and_calls(&place), (2, 1), "{team}");
+        assert_eq!(started(&place)[0], "A.One", "{team}");
+    }
+    // A call that is denied is not made.
+    place.write(
+        "team.toml",
+        clerk(
+            &asks_guard.replace("GUARD", "deny: no"),
+            "",
+            "say = \"seen\"",
+        ),
+    );
+    dev.until_line_contains("done after 2 steps");
+    until_watching(&mut dev);
+    assert_eq!(turns_and_calls(&place), (2, 0));
+    // A person is asked about what was done without asking before.
+    place.write("team.toml", clerk("", "approve = true", "say = \"seen\""));
+    dev.until_line_contains("ask-1-1-0-0");
+    until_watching(&mut dev);
+    place.write("team.toml", clerk(skilled, "", "say = \"seen\""));
+    dev.until_line_contains("done after 2 steps");
+    until_watching(&mut dev);
+    // Files that the role uses.
+    let files = [
+        ("replies.toml", CLERK_REPLIES.replace("is done", "was done")),
+        (
+            "skills/mail/SKILL.md",
+            "---\nname: mail\ndescription: Sends letters.\n---\nSend it.\n".to_owned(),
+        ),
+        ("skills/mail/form.txt", "Hello".to_owned()),
+    ];
+    for (file, text) in files {
+        place.write(file, text);
+        dev.until_line_contains("as lineage");
+        dev.until_line_contains("done after 2 steps");
+        until_watching(&mut dev);
+        assert_eq!(turns_and_calls(&place), (2, 1), "{file}");
+    }
+    // What bounds the work does not alter its results, and neither does a remark.
+    let bounded = clerk(&format!("{skilled}\nmax_turns = 9"), "", "say = \"seen\"");
+    place.write("team.toml", bounded + "# a remark\n");
+    dev.until_line_contains("the team is done, and nothing that it ran with has changed");
+    until_watching(&mut dev);
+    dev.signal(Signal::INT);
+    dev.end().expect(0);
+}
+
+#[test]
+fn a_tool_that_was_never_called_is_offered_again_when_it_has_changed() {
+    let team = clerk("", "", "say = \"seen\"").replace(
+        "component = \"probe.wasm\"\n\nconfig = { steps = [{ say = \"seen\" }] }",
+        "script = \"look.py\"",
+    );
+    let place = Workspace::with(&team);
+    let script = |about: &str| {
+        place.write("look.py", format!("\"\"\"{about}\"\"\"\nreturn 'seen'\n"));
+    };
+    script("Looks.");
+    place.write("replies.toml", "[[reply]]\ntext = \"no need\"\n");
+    place.command(&["check", "team.toml"]).output().unwrap();
+    let mut dev = start_dev(&place, "team.toml", &[]);
+    dev.until_line_contains("done after 2 steps");
+    until_watching(&mut dev);
+    script("Looks up an order.");
+    dev.until_line_contains("as lineage");
+    dev.until_line_contains("done after 2 steps");
+    until_watching(&mut dev);
+    dev.signal(Signal::INT);
+    dev.end().expect(0);
+}
+
+#[test]
+fn an_edit_after_too_many_turns_begins_the_work_again() {
+    let endless = "[[reply]]\ntool_calls = [{ name = \"look\" }]\n";
+    let place = Workspace::with(&clerk("max_turns = 2", "", "say = \"seen\""));
+    place.write("replies.toml", endless);
+    let mut dev = start_dev(&place, "team.toml", &["--until-done"]);
+    dev.until_line_contains("no answer after 2 turns");
+    until_watching(&mut dev);
+    place.write("replies.toml", CLERK_REPLIES);
+    dev.end().expect(0);
+    assert_eq!(turns_and_calls(&place), (2, 1));
+}

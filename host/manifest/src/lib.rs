@@ -26,6 +26,7 @@ mod check;
 mod component_location;
 mod condition;
 pub mod diagnostic;
+pub mod edited;
 mod grants;
 pub mod interface;
 mod json;
@@ -182,31 +183,6 @@ impl Definition {
         read_source(path, FileKind::Team)
             .ok()
             .map(|source| source.text)
-    }
-
-    /// Returns whether the behaviour of an action depends on `file`, as far as the team file shows:
-    /// `file` is the schema of its output, or it holds the replies of the model that the action may
-    /// call.
-    pub fn depends_on(&self, slot: Slot, file: &Path) -> bool {
-        let schema = self
-            .locations
-            .get(&slot)
-            .and_then(|place| place.output_schema.as_deref());
-        let asks = self
-            .plugins
-            .get(&slot)
-            .is_some_and(|plugin| plugin.grants.llm.is_some());
-        let models = self.llm.iter().filter(|_| asks);
-        let mut replies =
-            models
-                .flat_map(|llm| llm.models.values())
-                .filter_map(|model| match &model.provider {
-                    ProviderConfig::Scripted { replies } | ProviderConfig::Recorded { replies } => {
-                        Some(replies.as_path())
-                    }
-                    ProviderConfig::Endpoint(_) => None,
-                });
-        schema == Some(file) || replies.any(|replies| replies == file)
     }
 
     fn from_source(source: SourceText, beside: ReferencedFiles) -> Result<Self, Diagnostics> {

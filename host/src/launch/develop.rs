@@ -4,21 +4,22 @@
 //! Nothing that was saved is lost: a state that is abandoned remains in a lineage of its own, and a
 //! team that starts from the beginning moves the previous one aside.
 
-use std::collections::BTreeSet;
+mod edit;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use strata_core::machine::stepper::{Stepper, component_slot};
+use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::{AttemptEvent, ComponentChanged, Event};
 use strata_core::record::host_call::CallPolicy;
-use strata_core::record::id::{CheckpointId, RoleId, Slot};
+use strata_core::record::id::{CheckpointId, Slot};
 use strata_core::record::work::CallKey;
-
-use strata_core::team::Role;
 use strata_driver::{LineListener, expired_requests};
-use strata_manifest::{Definition, Overrides};
+use strata_manifest::Overrides;
 use strata_sandbox::WasmSandbox;
 use strata_storage::{Lease, ReplacePolicy, StorageLocation, checkpoint_of, read_in_batches};
 
+use self::edit::{Edit, ends_call};
 use super::opened_team::{OpenedTeam, StateOrigin};
 use super::resume::{Continuation, Membership, continue_team};
 use super::{Components, LaunchError, Notice, Resume, ResumeNotes, RunHandle, Start, start};
@@ -132,7 +133,7 @@ fn start_over(
     ))
 }
 
-/// Determines where the change matters. A role that failed is tried again where it is. Otherwise
+/// Determines where the change matters. A call that failed is tried again where it is. Otherwise
 /// everything that was made with a changed part is made again: the round begins before that part
 /// was first used. If no changed part was used yet, the team just continues.
 fn round_start(
@@ -151,68 +152,38 @@ fn round_start(
     if idea.is_some_and(|idea| *idea != env.idea) {
         return Ok(RoundStart::Beginning);
     }
-    let saved = lease.definition()?;
-    let before = Definition::parse_without_files(&saved.text, &saved.name, &saved.base).ok();
-    let replaced = opened
-        .changed_components(components)
-        .into_iter()
-        .filter_map(|event| match event {
-            Event::ComponentChanged(ComponentChanged { slot, .. }) => Some(slot),
-            _ => None,
-        });
-    let rewritten = before
-        .iter()
-        .flat_map(|before| rewritten_slots(before, definition));
-    let depends = |slot: &Slot| {
-        round
-            .changed
-            .iter()
-            .any(|file| definition.depends_on(*slot, file))
-    };
-    let depending = definition.plugins.keys().copied().filter(depends);
-    let changed: BTreeSet<Slot> = replaced.chain(rewritten).chain(depending).collect();
-    if failed_slots(&opened.stepper).any(|slot| changed.contains(&slot)) {
+    let replaced = replaced_slots(opened, components);
+    let mut edit = Edit::new(definition, &lease.definition()?, &round.changed);
+    edit.add_slots(replaced.iter().copied());
+    if edit.concerns_fault(&opened.stepper) {
         return Ok(RoundStart::Newest);
     }
+    let mut first = first_use(lease.as_ref(), &opened.stepper, &edit)?;
+    if matches!(first, FirstUse::Never) {
+        // What a component says of itself is part of what a model is asked.
+        let described = Edit::of_described_tools(&opened.stepper, &replaced);
+        first = first_use(lease.as_ref(), &opened.stepper, &described)?;
+    }
     let done = env.is_finished();
-    Ok(
-        match first_use(lease.as_ref(), &opened.stepper, &changed)? {
-            FirstUse::AfterCheckpoint(checkpoint) => RoundStart::Checkpoint(checkpoint),
-            FirstUse::BeforeCheckpoints => RoundStart::Beginning,
-            FirstUse::Never if done => RoundStart::Nothing,
-            FirstUse::Never => RoundStart::Newest,
-        },
-    )
+    Ok(match first {
+        FirstUse::AfterCheckpoint(checkpoint) => RoundStart::Checkpoint(checkpoint),
+        FirstUse::BeforeCheckpoints => RoundStart::Beginning,
+        FirstUse::Never if done => RoundStart::Nothing,
+        FirstUse::Never => RoundStart::Newest,
+    })
 }
 
-/// Returns the slots whose inputs the new team file changes. Limits do not count, because they do
-/// not alter the results.
-fn rewritten_slots(before: &Definition, now: &Definition) -> Vec<Slot> {
-    let description =
-        |role: &Role| [&role.profile, &role.goal, &role.constraints, &role.desc].map(Clone::clone);
-    let is_rewritten = |slot: &Slot| {
-        let (Some(was), Some(is)) = (before.plugins.get(slot), now.plugins.get(slot)) else {
-            return true;
-        };
-        let uses_other_model = is.grants.llm.is_some() && before.llm != now.llm;
-        let is_described_otherwise =
-            description(before.team.role(slot.role)) != description(now.team.role(slot.role));
-        was.config != is.config
-            || was.grants != is.grants
-            || uses_other_model
-            || is_described_otherwise
-    };
-    now.plugins.keys().copied().filter(is_rewritten).collect()
+/// Returns the slots whose components were replaced.
+fn replaced_slots(opened: &OpenedTeam, components: &Components) -> BTreeSet<Slot> {
+    let changes = opened.changed_components(components).into_iter();
+    let slots = changes.filter_map(|event| match event {
+        Event::ComponentChanged(ComponentChanged { slot, .. }) => Some(slot),
+        _ => None,
+    });
+    slots.collect()
 }
 
-/// Returns the slots of the calls that failed and are not retried automatically.
-fn failed_slots(stepper: &Stepper) -> impl Iterator<Item = Slot> {
-    let team = stepper.team();
-    let failed = stepper.env().failed_calls(team);
-    failed.filter_map(move |(call, _)| component_slot(team.role(call.role), call.role, call.work))
-}
-
-/// When a slot was first used.
+/// When a part was first used.
 enum FirstUse {
     /// Not yet, or not successfully.
     Never,
@@ -222,39 +193,38 @@ enum FirstUse {
     BeforeCheckpoints,
 }
 
-/// Returns the newest checkpoint before one of these slots was first used successfully.
-fn first_use(
-    lease: &dyn Lease,
-    stepper: &Stepper,
-    slots: &BTreeSet<Slot>,
-) -> Result<FirstUse, LaunchError> {
-    if slots.is_empty() {
+/// Returns the newest checkpoint before the call in which an edited part was first used began.
+fn first_use(lease: &dyn Lease, stepper: &Stepper, edit: &Edit) -> Result<FirstUse, LaunchError> {
+    if edit.is_empty() {
         return Ok(FirstUse::Never);
     }
     let existing: BTreeSet<CheckpointId> =
         lease.checkpoints()?.into_iter().map(|row| row.id).collect();
-    let is_one = |id: RoleId, work| {
-        component_slot(stepper.team().role(id), id, work).is_some_and(|slot| slots.contains(&slot))
-    };
-    let (mut newest, mut last_before) = (None, None);
+    let team = stepper.team();
+    // The calls that may use a part, each with its position and the newest checkpoint before it.
+    let mut begun: BTreeMap<CallKey, (usize, Option<CheckpointId>)> = BTreeMap::new();
+    let mut newest = None;
     let read = |from, limit| {
         let records = lease.records(from, limit)?;
         let last = from + records.len() as u64;
         Ok((records, last))
     };
-    for record in read_in_batches(0, read) {
+    for (record, position) in read_in_batches(0, read).zip(0..) {
         match record?.event {
-            Event::Attempt(CallKey { role, work, .. }, AttemptEvent::CallStarted(_))
-                if is_one(role, work) =>
-            {
-                last_before.get_or_insert_with(|| newest.clone());
+            Event::Attempt(call, AttemptEvent::CallStarted(_)) if edit.may_concern(team, call) => {
+                begun
+                    .entry(call)
+                    .or_insert_with(|| (position, newest.clone()));
             }
-            Event::Attempt(CallKey { role, work, .. }, AttemptEvent::CallFinished(_))
-                if is_one(role, work) =>
-            {
-                return Ok(last_before
-                    .flatten()
-                    .map_or(FirstUse::BeforeCheckpoints, FirstUse::AfterCheckpoint));
+            Event::Attempt(call, event) if ends_call(&event) => {
+                if edit.is_used(team, call, &event) {
+                    let earliest = begun.into_values().min_by_key(|(position, _)| *position);
+                    let checkpoint = earliest.and_then(|(_, checkpoint)| checkpoint);
+                    return Ok(
+                        checkpoint.map_or(FirstUse::BeforeCheckpoints, FirstUse::AfterCheckpoint)
+                    );
+                }
+                begun.remove(&call);
             }
             event => {
                 newest = checkpoint_of(&event)
