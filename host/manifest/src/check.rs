@@ -24,7 +24,7 @@ use strata_services::plugin::Plugin;
 use strata_services::tools::ToolRole;
 use strata_services::variables::Variables;
 
-use self::role_calls::{CalledRole, check_role_calls};
+use self::role_calls::{RoleLinks, check_role_links};
 use super::advice::{LimitContext, limit_advice};
 use super::authored::limits::LimitsPatch;
 use super::authored::role::{AuthoredRole, ReactMode};
@@ -83,7 +83,7 @@ pub(super) fn check_team(authored: &AuthoredTeam, problems: &Problems) -> Checke
         react_spans: Vec::new(),
         skill_warnings: Vec::new(),
     };
-    let mut called: Vec<Vec<CalledRole>> = Vec::with_capacity(authored.roles.len());
+    let mut links = Vec::with_capacity(authored.roles.len());
     for (role, id) in authored.roles.iter().zip(0..) {
         check_role(role, problems);
         tools::check_servers(role, &authored.servers, problems);
@@ -102,9 +102,9 @@ pub(super) fn check_team(authored: &AuthoredTeam, problems: &Problems) -> Checke
             tools::check_forced_choice(role, choice, &authored.models, problems);
             built.react = React::Tools(Box::new(tools.tool_loop));
             checked.tool_roles.insert(RoleId(id), tools.settings);
-            called.push(tools.called);
+            links.push(tools.links);
         } else {
-            called.push(Vec::new());
+            links.push(RoleLinks::default());
         }
         checked.team.roles.push(built);
         let mode = role.react.as_ref().map_or(&role.span, |react| &react.span);
@@ -117,7 +117,7 @@ pub(super) fn check_team(authored: &AuthoredTeam, problems: &Problems) -> Checke
         .iter()
         .map(|role| role.name.as_str())
         .collect();
-    check_role_calls(&called, &role_names, problems);
+    check_role_links(links, &role_names, problems);
     check_saved_names(authored, problems);
     checked
 }

@@ -1,6 +1,7 @@
 //! Checks which roles call each other as tools: none calls itself, whatever other roles are between,
-//! and the way from a role that handles mail is not too long.
+//! the way from a role that handles mail is not too long, and none that is called hands over.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use strata_core::record::id::RoleId;
@@ -8,16 +9,72 @@ use strata_core::record::role_call::MAX_ROLE_CALLS;
 
 use crate::diagnostic::Problems;
 
-/// A role that another one can call.
-pub(super) struct CalledRole {
+/// The roles that a role names as tools.
+#[derive(Default)]
+pub(super) struct RoleLinks {
+    /// Those that it can call.
+    pub(super) called: Vec<LinkedRole>,
+    /// Those that it can hand over to.
+    pub(super) handoffs: Vec<LinkedRole>,
+}
+
+/// A role that another one names.
+pub(super) struct LinkedRole {
     pub(super) role: RoleId,
     /// Where it is named.
     pub(super) span: Range<usize>,
 }
 
+/// Checks what the roles name as tools. `links` has one entry for each role, `names` the names of the
+/// roles.
+pub(super) fn check_role_links(links: Vec<RoleLinks>, names: &[&str], problems: &Problems) {
+    let (called, handoffs): (Vec<_>, Vec<_>) = links
+        .into_iter()
+        .map(|role| (role.called, role.handoffs))
+        .unzip();
+    check_role_calls(&called, names, problems);
+    check_handoffs(&called, &handoffs, names, problems);
+}
+
+/// Reports roles that are called as tools and can hand over. Their output is the result of the call, and
+/// nothing of it is published, so the other role would never receive it.
+fn check_handoffs(
+    called: &[Vec<LinkedRole>],
+    handoffs: &[Vec<LinkedRole>],
+    names: &[&str],
+    problems: &Problems,
+) {
+    let mut reported = BTreeSet::new();
+    for (caller, targets) in called.iter().enumerate() {
+        for target in targets {
+            let role = target.role.index();
+            let Some(to) = handoffs.get(role).and_then(|handoffs| handoffs.first()) else {
+                continue;
+            };
+            if !reported.insert(role) {
+                continue;
+            }
+            let (name, other) = (names[role], names[to.role.index()]);
+            let message = format!(
+                "`{name}` is a tool of `{}`, which receives its answer, so it cannot hand over to `{other}`",
+                names[caller]
+            );
+            let problem = problems.at(&to.span, message);
+            let problem = problem.also(target.span.clone(), "it is called as a tool here");
+            problems.add(problem.hint(if to.role.index() == caller {
+                format!("remove `handoff` from `{name}`: `{other}` receives its answer anyway")
+            } else {
+                format!(
+                    "remove `handoff` from `{name}`; it can call `{other}` itself: `[[role.tool]]` with `role = \"{other}\"`"
+                )
+            }));
+        }
+    }
+}
+
 /// Reports roles that call themselves, and ways that are too long. `called` has the roles that each
 /// role can call, `names` the names of the roles.
-pub(super) fn check_role_calls(called: &[Vec<CalledRole>], names: &[&str], problems: &Problems) {
+fn check_role_calls(called: &[Vec<LinkedRole>], names: &[&str], problems: &Problems) {
     let depths = depths(called);
     let mut seen = vec![false; called.len()];
     for start in 0..called.len() {
@@ -45,7 +102,7 @@ pub(super) fn check_role_calls(called: &[Vec<CalledRole>], names: &[&str], probl
 
 /// Returns, for each role, how many calls lead from it one after another at most. It is `None` for a
 /// role from which calls lead to a cycle.
-fn depths(called: &[Vec<CalledRole>]) -> Vec<Option<usize>> {
+fn depths(called: &[Vec<LinkedRole>]) -> Vec<Option<usize>> {
     let mut callers = vec![Vec::new(); called.len()];
     for (caller, targets) in called.iter().enumerate() {
         for target in targets {
@@ -72,7 +129,7 @@ fn depths(called: &[Vec<CalledRole>]) -> Vec<Option<usize>> {
 
 /// Reports the cycle to which calls lead from a role, unless it was seen before.
 fn report_cycle(
-    called: &[Vec<CalledRole>],
+    called: &[Vec<LinkedRole>],
     depths: &[Option<usize>],
     names: &[&str],
     start: usize,

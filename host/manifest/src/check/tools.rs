@@ -32,7 +32,7 @@ use crate::authored::limits::LimitsPatch;
 use crate::authored::mcp::AuthoredServer;
 use crate::authored::role::AuthoredRole;
 use crate::authored::tools::{AuthoredToolKind, AuthoredTools};
-use crate::check::role_calls::CalledRole;
+use crate::check::role_calls::{LinkedRole, RoleLinks};
 use crate::diagnostic::Problems;
 use crate::models::AuthoredModels;
 use crate::names::TeamNames;
@@ -49,8 +49,8 @@ const CHOICES: [(&str, ToolChoice); 3] = [
 pub(super) struct CheckedTools {
     pub(super) tool_loop: ToolLoop,
     pub(super) settings: ToolRole,
-    /// The roles that it can call.
-    pub(super) called: Vec<CalledRole>,
+    /// The roles that it can call, and those that it can hand over to.
+    pub(super) links: RoleLinks,
 }
 
 /// Reports the keys of tools of a role that does not work with them.
@@ -88,13 +88,7 @@ pub(super) fn check_tools(
     name_for_model(&mut tools);
     check_tool_grants(role, &mut tools, problems);
     let tool_choice = check_tool_choice(&role.tools, &tools, problems);
-    let mut called = Vec::new();
-    for tool in &tools {
-        if let ToolRef::Role(role) = tool.core.target.tool {
-            let span = tool.span.clone();
-            called.push(CalledRole { role, span });
-        }
-    }
+    let links = links_of(&tools);
     let (core, settings): (Vec<Tool>, Vec<RoleTool>) = tools
         .into_iter()
         .map(|tool| (tool.core, tool.settings))
@@ -138,10 +132,25 @@ pub(super) fn check_tools(
             code_only: tool_grants::code_only_patterns(role),
             code: Vec::new(),
         },
-        called,
+        links,
     };
     checked.settings.choose_exposure();
     checked
+}
+
+/// Returns the roles that a role names as tools.
+fn links_of(tools: &[CheckedTool]) -> RoleLinks {
+    let mut links = RoleLinks::default();
+    for tool in tools {
+        let (to, role) = match tool.core.target.tool {
+            ToolRef::Role(role) => (&mut links.called, role),
+            ToolRef::Handoff(role) => (&mut links.handoffs, role),
+            ToolRef::Action(_) | ToolRef::Host(_) | ToolRef::Server { .. } => continue,
+        };
+        let span = tool.span.clone();
+        to.push(LinkedRole { role, span });
+    }
+    links
 }
 
 fn has_guard(tools: &AuthoredTools, moment: GuardMoment) -> bool {
