@@ -3,6 +3,7 @@
 //! `services::mcp`.
 
 mod servers;
+mod tools;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,8 @@ use strata_services::plugin::{Grants, Limits};
 use super::Definition;
 use super::grants::{self, GrantLine};
 
-pub use servers::{ModelPolicy, ServerPolicy, ServerToolsPolicy};
+pub use servers::ServerPolicy;
+pub use tools::{ApprovalPolicy, ModelPolicy, NamedToolPolicy, ServerToolsPolicy, ToolPolicy};
 
 /// A part of the effective policy of a team.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -28,7 +30,7 @@ pub use servers::{ModelPolicy, ServerPolicy, ServerToolsPolicy};
 pub enum PolicyRow {
     /// What a component may do.
     Component(Box<ComponentPolicy>),
-    /// What the model of a role may call besides the tools with a component.
+    /// What the model of a role may call besides the tools with a component, and how often.
     Model(ModelPolicy),
     /// How an MCP server is reached, and what it sees.
     Server(ServerPolicy),
@@ -55,9 +57,9 @@ pub struct ComponentPolicy {
     /// The limits of a call.
     #[serde(flatten)]
     pub limits: Limits,
-    /// Whether a model calls it as a tool.
-    #[serde(skip)]
-    pub is_tool: bool,
+    /// What holds for the calls of a model; `None` if no model calls it as a tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<ToolPolicy>,
     /// How often a failed call is retried.
     pub retries: u32,
     /// The delay before the first retry.
@@ -69,14 +71,14 @@ pub struct ComponentPolicy {
     pub bounded: Vec<String>,
 }
 
-/// Returns the effective policy of every component, in the order of the team, then that of the models that may call
-/// tools of MCP servers, then the servers. `digests` holds the digests that are known.
+/// Returns the effective policy of every component, in the order of the team, then that of the models that call
+/// tools, then the servers. `digests` holds the digests that are known.
 pub fn rows(definition: &Definition, digests: &BTreeMap<Slot, Digest>) -> Vec<PolicyRow> {
     let slots = definition.plugins.keys();
     let components = slots.map(|slot| component_policy(definition, *slot, digests.get(slot)));
     components
         .map(|component| PolicyRow::Component(Box::new(component)))
-        .chain(servers::models(definition).map(PolicyRow::Model))
+        .chain(tools::models(definition).map(PolicyRow::Model))
         .chain(servers::servers(definition).map(PolicyRow::Server))
         .collect()
 }
@@ -112,7 +114,10 @@ fn component_policy(
         function: plugin.function.clone(),
         digest: digest.map(|digest| digest.0.clone()),
         limits: plugin.limits.clone(),
-        is_tool: action.is_some() && role.tool_loop().is_some(),
+        tool: match slot.kind {
+            SlotKind::Action(action) => tools::of_action(definition, slot.role, action),
+            _ => None,
+        },
         retries: retry.retries,
         backoff_ms: retry.backoff_ms,
         grants: plugin.grants.clone(),
@@ -191,7 +196,7 @@ fn render_component(row: &ComponentPolicy) -> String {
         limits.fuel.map_or("off".into(), |fuel| fuel.to_string()),
     );
     line("output", format_size(limits.output_bytes));
-    if row.is_tool {
+    if row.tool.is_some() {
         line("result", format_size(limits.result_bytes));
     }
     line("log", format_size(limits.log_bytes));
@@ -220,6 +225,10 @@ fn render_component(row: &ComponentPolicy) -> String {
     if none {
         line("may", "touch nothing outside".into());
     }
+    if let Some(tool) = &row.tool {
+        tool.add_lines(None, &mut text);
+    }
+    let mut line = |name: &str, value: String| servers::add_line(&mut text, name, &value);
     for reduction in &row.bounded {
         line("bounded", reduction.clone());
     }

@@ -9,6 +9,7 @@ use strata_base::text::suggest::closest;
 use strata_core::record::id::{RoleId, Slot};
 use strata_core::record::message::IDEA_LABEL;
 use strata_core::record::shape::JoinMode;
+use strata_core::record::turn::ToolRef;
 use strata_core::team::{Join, Role, Team};
 use strata_services::models::config::table_name;
 use strata_services::plugin::Access;
@@ -36,6 +37,7 @@ pub fn warnings(definition: &Definition) -> Vec<String> {
     });
     let doubts = doubts
         .chain(mistyped_labels(team))
+        .chain(handoffs_to_itself(team))
         .chain(missing_external_program(definition))
         .chain(unpriced_models(definition))
         .chain(definition.skill_warnings.iter().cloned());
@@ -47,6 +49,22 @@ pub fn warnings(definition: &Definition) -> Vec<String> {
                 .flat_map(|slot| grant_warnings(definition, *slot)),
         )
         .collect()
+}
+
+/// Returns a warning for each role that can hand over to itself. That works, but hardly as it is meant.
+fn handoffs_to_itself(team: &Team) -> impl Iterator<Item = String> {
+    team.role_ids().filter_map(|id| {
+        let role = team.role(id);
+        let tools = role.tool_loop()?;
+        let own = ToolRef::Handoff(id);
+        tools.tool(own).map(|_| {
+            let name = &role.name;
+            format!(
+                "`{name}` can hand over to itself: its work ends, and begins again in the next step with only the message; \
+                 remove `{name}` from its `handoff`, or name another role"
+            )
+        })
+    })
 }
 
 /// Returns the warning that no route of a source leads to its join.

@@ -97,7 +97,7 @@ impl ToolLoop {
     }
 
     /// Returns how many calls of the tools of a server one activation may make, if that is limited.
-    pub(crate) fn server_limit(&self, server: &str) -> Option<u32> {
+    pub fn server_limit(&self, server: &str) -> Option<u32> {
         let mut limits = self.server_limits.iter();
         Some(limits.find(|limit| limit.server == server)?.max_calls)
     }

@@ -1,12 +1,14 @@
 //! Reads `[role.memory]`: what bounds the conversations of a role whose model works with tools, and
 //! what writes their summaries.
 
+use std::ops::RangeInclusive;
+
 use strata_core::state::memory_plan::{MemoryBounds, OldResults};
 
 use super::limits::ComponentKind;
 use super::slot::{self, AuthoredSlot};
 use crate::schema::kind;
-use crate::table::{Located, TomlTable};
+use crate::table::{Located, TomlItem, TomlTable};
 
 /// The default of `keep`: about fifteen turns with a call or two each.
 pub(crate) const DEFAULT_KEEP: u32 = 40;
@@ -16,6 +18,9 @@ pub(crate) const DEFAULT_SUMMARISE_AT: u64 = 100_000;
 pub(crate) const DEFAULT_SUMMARY_TOKENS: u32 = 2_000;
 /// The most messages and tokens that can be written. No model has a larger context.
 const MAX_TOKENS: u64 = 1_000_000_000;
+
+/// The lengths of a summary that can be written.
+const SUMMARY_TOKENS: RangeInclusive<u64> = 1..=u32::MAX as u64;
 
 /// `[role.memory]`.
 pub(crate) struct AuthoredMemory {
@@ -53,8 +58,7 @@ pub(super) fn read_memory(table: &TomlTable<'_>) -> AuthoredMemory {
              until at most half as many remain.",
         )
         .default("100k")
-        .value(|| kind::token_count(1..=MAX_TOKENS))
-        .and_then(|item| item.token_count(1..=MAX_TOKENS));
+        .value(|| kind::token_count(1..=MAX_TOKENS));
     let clear_results = table
         .key(
             "clear_results",
@@ -65,13 +69,15 @@ pub(super) fn read_memory(table: &TomlTable<'_>) -> AuthoredMemory {
     let summary_tokens = table
         .key("summary_tokens", "How many tokens a summary has at most.")
         .default(DEFAULT_SUMMARY_TOKENS)
-        .integer(1..=u64::from(u32::MAX));
+        .value(|| kind::integer(SUMMARY_TOKENS));
+    let (summarise_at, summary_tokens) =
+        read_token_bounds(summarise_at.as_ref(), summary_tokens.as_ref());
     let summariser = read_summariser(table);
     AuthoredMemory {
         bounds: MemoryBounds {
             messages: keep.map_or(DEFAULT_KEEP, |keep| keep as u32),
-            tokens: summarise_at.unwrap_or(DEFAULT_SUMMARISE_AT),
-            summary_tokens: summary_tokens.unwrap_or(u64::from(DEFAULT_SUMMARY_TOKENS)),
+            tokens: summarise_at,
+            summary_tokens,
             results: if clear_results.unwrap_or(true) {
                 OldResults::Cleared
             } else {
@@ -82,6 +88,32 @@ pub(super) fn read_memory(table: &TomlTable<'_>) -> AuthoredMemory {
         instructions: summariser.instructions,
         component: summariser.component,
     }
+}
+
+/// Returns `summarise_at` and `summary_tokens`. Reports them if a summary takes all that they allow: none
+/// would ever be short enough then.
+fn read_token_bounds(
+    summarise_at: Option<&TomlItem<'_>>,
+    summary_tokens: Option<&TomlItem<'_>>,
+) -> (u64, u64) {
+    let tokens = summarise_at
+        .and_then(|item| item.token_count(1..=MAX_TOKENS))
+        .unwrap_or(DEFAULT_SUMMARISE_AT);
+    let of_summary = summary_tokens
+        .and_then(|item| item.integer(SUMMARY_TOKENS))
+        .unwrap_or(u64::from(DEFAULT_SUMMARY_TOKENS));
+    if let Some(item) = summarise_at.or(summary_tokens)
+        && tokens <= of_summary
+    {
+        item.reject(
+            format!(
+                "no summary would fit: `summarise_at` allows {tokens} tokens, and `summary_tokens` allows {of_summary} for \
+                 a summary alone"
+            ),
+            "raise `summarise_at`, or write a `summary_tokens` that is at most half as large",
+        );
+    }
+    (tokens, of_summary)
 }
 
 fn read_summariser(table: &TomlTable<'_>) -> AuthoredSummariser {

@@ -1,4 +1,4 @@
-//! The MCP servers of a team, and which of their tools models may call.
+//! The MCP servers of a team.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -6,33 +6,9 @@ use std::path::PathBuf;
 use serde::Serialize;
 use strata_base::text::display_path::display_path;
 use strata_base::text::shell::shell_word;
-use strata_core::record::id::{Slot, SlotKind};
-use strata_services::mcp::GrantedTools;
 use strata_services::mcp::config::{ServerConfig, ServerTransport};
 
 use crate::Definition;
-
-/// The tools of MCP servers that the model of a role may call.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ModelPolicy {
-    /// The role.
-    pub role: String,
-    /// `ROLE.turn`.
-    pub slot: String,
-    /// The tools, by server.
-    pub mcp: Vec<ServerToolsPolicy>,
-}
-
-/// The tools of a server that a model may call.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ServerToolsPolicy {
-    /// The name of the server.
-    pub server: String,
-    /// Patterns of the names of its tools.
-    pub tools: Vec<String>,
-    /// Patterns of the names of those whose calls a person approves.
-    pub approve: Vec<String>,
-}
 
 /// An MCP server, `[mcp.NAME]`. It is not in a sandbox: a command has the rights of the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -58,55 +34,10 @@ pub struct ServerPolicy {
     pub secrets: Vec<String>,
 }
 
-/// Returns what the models of roles may call, in the order of the roles.
-pub(super) fn models(definition: &Definition) -> impl Iterator<Item = ModelPolicy> {
-    let roles = definition.tool_roles.iter();
-    let granted = roles.filter(|(_, tools)| !tools.servers.is_empty());
-    granted.map(|(role, tools)| ModelPolicy {
-        role: definition.team.role(*role).name.clone(),
-        slot: definition.team.slot_name(Slot {
-            role: *role,
-            kind: SlotKind::Turn,
-        }),
-        mcp: tools.servers.iter().map(ServerToolsPolicy::new).collect(),
-    })
-}
-
 /// Returns the servers of a team, by name.
 pub(super) fn servers(definition: &Definition) -> impl Iterator<Item = ServerPolicy> {
     let servers = definition.mcp.iter();
     servers.map(|(name, config)| ServerPolicy::new(name, config))
-}
-
-impl ServerToolsPolicy {
-    fn new(granted: &GrantedTools) -> Self {
-        Self {
-            server: granted.server.clone(),
-            tools: granted.tools.clone(),
-            approve: granted.approve.clone(),
-        }
-    }
-}
-
-impl ModelPolicy {
-    /// Renders it as text for people.
-    pub(super) fn render(&self) -> String {
-        let mut text = format!("{}\n", self.slot);
-        for granted in &self.mcp {
-            let (tools, server) = (granted.tools.join(", "), &granted.server);
-            add_line(
-                &mut text,
-                "may call",
-                &format!("tools {tools} of the MCP server {server}"),
-            );
-            if !granted.approve.is_empty() {
-                let approved = granted.approve.join(", ");
-                let rule = format!("a person decides on calls of {approved}");
-                add_line(&mut text, "approve", &rule);
-            }
-        }
-        text
-    }
 }
 
 impl ServerPolicy {

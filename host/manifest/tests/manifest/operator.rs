@@ -113,6 +113,97 @@ fn the_policy_is_shown_for_people_and_for_scripts() {
     assert_eq!(row["digest"], "abc");
 }
 
+#[test]
+fn what_holds_for_the_calls_of_tools_is_shown_and_an_odd_handoff_is_warned_of() {
+    let text = r#"
+schema = "strata.team/1"
+[team]
+name = "desk"
+[llm]
+provider = "scripted"
+replies = "replies.toml"
+[mcp.files]
+command = ["server"]
+[[role]]
+name = "Clerk"
+watch = ["UserRequirement"]
+react = "tools"
+max_turns = 7
+max_calls = 9
+handoff = ["Clerk", "Auditor"]
+[[role.action]]
+name = "pay"
+component = "pay.wasm"
+approve = { expires = "1h", default = true }
+max_calls = 2
+[[role.action]]
+name = "look"
+component = "look.wasm"
+[[role.tool]]
+role = "Sum"
+approve = true
+max_calls = 3
+[[role.tool]]
+mcp = "files"
+tools = ["read"]
+max_calls = 4
+[[role]]
+name = "Auditor"
+[[role.action]]
+name = "audit"
+component = "audit.wasm"
+[[role]]
+name = "Sum"
+[[role.action]]
+name = "add"
+component = "add.wasm"
+"#;
+    let team = Definition::parse_without_files(text, "team.toml", Path::new("/teams")).unwrap();
+    let rows = policy::rows(&team, &BTreeMap::new());
+    let text = policy::render(&rows);
+    let sections: Vec<&str> = text.split("\n\n").collect();
+    let section = |name: &str| {
+        let found = sections.iter().find(|section| section.starts_with(name));
+        (*found.unwrap_or_else(|| panic!("no {name}: {text}"))).to_owned()
+    };
+    let pay = section("Clerk.pay\n");
+    assert!(
+        pay.ends_with(
+            "  approve    a person decides on each call; without an answer in 1 h it is made\n  \
+             calls      at most 2 in an activation"
+        ),
+        "{pay}"
+    );
+    assert!(
+        !section("Clerk.look\n").contains("in an activation"),
+        "{text}"
+    );
+    assert_eq!(
+        section("Clerk.turn\n"),
+        "Clerk.turn\n  \
+         may call   tools read of the MCP server files\n  \
+         calls      at most 4 of the tools of files in an activation\n  \
+         may call   the role Sum\n  \
+         approve    a person decides on calls of Sum\n  \
+         calls      at most 3 of Sum in an activation\n  \
+         calls      at most 9 in an activation\n  \
+         turns      at most 7 in an activation"
+    );
+    let json = serde_json::to_value(&rows).unwrap();
+    assert_eq!(json[0]["tool"]["approve"]["expires_ms"], 3_600_000);
+    assert_eq!(json[0]["tool"]["max_calls"], 2);
+    let warnings = warnings(&team);
+    let odd: Vec<&String> = warnings
+        .iter()
+        .filter(|text| text.contains("itself"))
+        .collect();
+    assert_eq!(odd.len(), 1, "{warnings:?}");
+    assert!(
+        odd[0].starts_with("`Clerk` can hand over to itself"),
+        "{odd:?}"
+    );
+}
+
 /// Applies a policy to a team.
 fn bound(team: &mut Definition, policy: &str) -> Result<(), Diagnostics> {
     let dir = tempfile::tempdir().unwrap();
