@@ -502,3 +502,66 @@ fn a_replay_finds_no_difference_and_a_team_with_other_tools_does_not_fit() {
         8,
     );
 }
+
+/// A role whose tool returns two images, one of which is none.
+const PICTURES: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "pictures"
+idea = "draw"
+[llm]
+provider = "scripted"
+replies = "replies.toml"
+[[role]]
+name = "A"
+watch = ["UserRequirement"]
+react = "tools"
+[[role.action]]
+name = "draw"
+script = "draw.js"
+"#;
+
+#[test]
+fn images_in_results_are_checked_and_shown_with_the_conversation() {
+    let replies =
+        "[[reply]]\nturn = 0\ntool_calls = [{ name = \"draw\" }]\n[[reply]]\ntext = \"drawn\"\n";
+    let place = team(PICTURES, replies);
+    place.write(
+        "draw.js",
+        "import { action, image } from \"@strata/action\";\n\
+         const parts = [image(\"image/png\", \"GIF89a\"), image(\"image/png\", \"<html>\")];\n\
+         export default action({ run: () => ({ content: \"two\", parts }) });\n",
+    );
+    // Setting up the interpreter takes longer than an action may.
+    place.command(&["check", "team.toml"]).output().unwrap();
+    place.run().expect(0);
+    let shown = place
+        .host(&["inspect", "store", "--conversation", "A"])
+        .expect(0)
+        .stdout;
+    let told =
+        "[image/png, 6 bytes] not shown: its content is no image of a type that models accept";
+    let image = "image [image/gif, 6 bytes] sha256 ";
+    for line in [
+        "    two\n",
+        &format!("    {image}"),
+        &format!("    {told}\n"),
+    ] {
+        assert!(shown.contains(line), "`{line}`: {shown}");
+    }
+    let json = place
+        .host(&["inspect", "store", "--conversation", "A", "--json"])
+        .expect(0)
+        .stdout;
+    let conversation: Value = serde_json::from_str(&json).unwrap();
+    let parts = &conversation["turns"][0]["calls"][0]["outcome"]["parts"];
+    assert_eq!(parts[0]["type"], "image");
+    assert_eq!(parts[0]["media_type"], "image/gif");
+    assert_eq!(parts[0]["size"], 6);
+    assert_eq!(parts[1], json!({ "type": "text", "text": told }));
+    place
+        .host(&["report", "store", "-o", "report.html"])
+        .expect(0);
+    let page = String::from_utf8(place.read("report.html")).unwrap();
+    assert!(page.contains(image) && page.contains(told), "{page}");
+}

@@ -33,7 +33,8 @@ use super::model_attempt::choose_action;
 use super::turns::host_tool::HostToolResult;
 use super::turns::skills::SkillCall;
 use super::turns::{
-    ToolRoles, Turns, component_summary, handoff_result, role_result, server_tool_attempt,
+    ToolRoles, Turns, check_images, component_summary, handoff_result, role_result,
+    server_tool_attempt, tells_model,
 };
 
 /// Runs attempts.
@@ -176,7 +177,13 @@ impl AttemptRunner {
                     self.turns.skill_script(tool, call, stepper)
                 });
                 let made_by = (plugin.clone(), script);
-                self.component_attempt(call, role, made_by, own_gateway, view.clone())
+                let view = view.clone();
+                let attempt = self.component_attempt(call, role, made_by, own_gateway, view);
+                if tells_model(role, call.work) {
+                    with_checked_images(attempt)
+                } else {
+                    attempt
+                }
             }
             None => self.host_attempt(call, stepper, gateway.clone(), view.clone()),
         };
@@ -516,6 +523,22 @@ fn host_tool_attempt(
             loaded_skill: result.loaded,
         });
         (success, AttemptNotes::default())
+    })
+}
+
+/// Returns an attempt whose result contains only images that a model can be shown.
+fn with_checked_images(attempt: AttemptResultFuture) -> AttemptResultFuture {
+    Box::pin(async move {
+        let (mut result, notes) = attempt.await;
+        if let Ok(AttemptSuccess {
+            finished: CallResult::Returned { output, .. },
+            files,
+            ..
+        }) = &mut result
+        {
+            check_images(output, &files.blobs);
+        }
+        (result, notes)
     })
 }
 

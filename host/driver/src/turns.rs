@@ -10,6 +10,7 @@ mod conversation;
 mod deferral;
 pub(super) mod guard;
 pub(super) mod host_tool;
+mod images;
 mod model_reply;
 mod named_call;
 mod outcome;
@@ -54,6 +55,7 @@ use named_call::ReplyRules;
 use summary::{PreparedSummary, summary_news, too_long};
 use turn_request::request_frame;
 
+pub(super) use images::{check_images, tells_model};
 pub(super) use summary::component_summary;
 
 pub(crate) use model_reply::{decide_call, input_schema};

@@ -6,7 +6,7 @@ use strata_core::record::work::ActivationKey;
 use super::bounded::{Excerpt, FirstAndNewest};
 use strata_view::{
     ActionFault, ConversationView, NestedCallView, ReplacementView, ToolCallOutcome, ToolCallView,
-    TurnView,
+    TurnView, describe_part,
 };
 
 /// The maximum number of turns shown of a conversation.
@@ -276,8 +276,10 @@ fn outcome_of(outcome: &ToolCallOutcome) -> (ToolCallEntryOutcome, Excerpt) {
     let excerpt = |text: &str| Excerpt::from_text(text, TEXT_CHARS);
     match outcome {
         ToolCallOutcome::Returned { .. } => {
-            let result = outcome.result().map(excerpt).unwrap_or_default();
-            (ToolCallEntryOutcome::Returned, result)
+            let text = outcome.result().filter(|text| !text.is_empty());
+            let mut lines: Vec<String> = text.map(str::to_owned).into_iter().collect();
+            lines.extend(outcome.parts().iter().map(describe_part));
+            (ToolCallEntryOutcome::Returned, excerpt(&lines.join("\n")))
         }
         ToolCallOutcome::FaultReturned { fault } => {
             (ToolCallEntryOutcome::FaultReturned, describe_fault(fault))

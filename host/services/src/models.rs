@@ -31,7 +31,7 @@ mod tokens;
 
 pub use charge::Charge;
 pub use embedding::{EmbedCall, EmbedRequest, Embeddings};
-pub use media::{IMAGE_TYPES, describe_named as describe_named_media};
+pub use media::{NOT_AN_IMAGE, describe as describe_media, describe_named as describe_named_media};
 pub use model_request::{
     IfTooLong, ModelBatch, ModelReply, ModelRequest, ToolDefinition, user_message,
 };

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 use strata_core::machine::stepper::Stepper;
-use strata_core::record::conversation::{AssistantPart, reply_text, tool_calls};
+use strata_core::record::conversation::{AssistantPart, Part, reply_text, tool_calls};
 use strata_core::record::event::{AttemptEvent, Event};
 use strata_core::record::host_call::{AnswerSource, FinishReason};
 use strata_core::record::json::Json;
@@ -23,6 +23,7 @@ use strata_core::team::Team;
 use strata_driver::public_event::{NestedNumber, RoleCaller};
 
 use super::ActionFault;
+use super::part::serialize_parts;
 
 /// A conversation of a role with its model.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -106,6 +107,10 @@ pub struct NewsView {
     pub cause_by: String,
     /// The content.
     pub content: String,
+    /// Its images and files, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(serialize_with = "serialize_parts")]
+    pub parts: Vec<Part>,
 }
 
 /// A reply of the model.
@@ -197,6 +202,10 @@ pub enum ToolCallOutcome {
         #[serde(serialize_with = "super::serialize_json")]
         #[schemars(with = "serde_json::Value")]
         data: Option<Json>,
+        /// The images, files and further texts of the result, in order.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[serde(serialize_with = "serialize_parts")]
+        parts: Vec<Part>,
     },
     /// It failed, and the model was told.
     FaultReturned {
@@ -238,8 +247,18 @@ impl ToolCallOutcome {
     /// Returns the result as text, if the call returned one: its data or, without any, its content.
     pub fn result(&self) -> Option<&str> {
         match self {
-            Self::Returned { content, data } => Some(data.as_ref().map_or(content, Json::as_str)),
+            Self::Returned { content, data, .. } => {
+                Some(data.as_ref().map_or(content, Json::as_str))
+            }
             _ => None,
+        }
+    }
+
+    /// Returns the images, files and further texts of the result.
+    pub fn parts(&self) -> &[Part] {
+        match self {
+            Self::Returned { parts, .. } => parts,
+            _ => &[],
         }
     }
 
@@ -411,6 +430,7 @@ impl NewsView {
             from: message.sent_from.clone(),
             cause_by: message.cause_by.clone(),
             content: message.content.clone(),
+            parts: message.parts.clone(),
         }
     }
 }
@@ -447,6 +467,7 @@ fn outcome_of(call: &TurnCall) -> ToolCallOutcome {
         Some(ToolOutcome::Returned(returned)) => ToolCallOutcome::Returned {
             content: returned.output.content.clone(),
             data: returned.output.data.clone(),
+            parts: returned.output.parts.clone(),
         },
         Some(ToolOutcome::Failed(fault)) => ToolCallOutcome::FaultReturned {
             fault: ActionFault::from_fault(fault),

@@ -1,6 +1,7 @@
 //! `inspect --conversation`: shows what the model of a role was told, its replies, and what became of
 //! its tool calls.
 
+use strata_core::record::conversation::Part;
 use strata_core::record::money::Usd;
 use strata_core::team::Team;
 use strata_host::launch::for_each_conversation;
@@ -9,7 +10,7 @@ use strata_host::suggest::did_you_mean;
 use strata_host::view::SavedTeam;
 use strata_host::view::{
     ActionFault, CommandArgument, ConversationView, NestedCallView, ReplacementView,
-    SuggestedCommand, ToolCallOutcome, ToolCallView, TurnView,
+    SuggestedCommand, ToolCallOutcome, ToolCallView, TurnView, describe_part,
 };
 use strata_host::wording::shell_command;
 
@@ -119,6 +120,7 @@ fn show_conversation(conversation: &ConversationView, printer: &Printer) {
         printer.print_line("");
         printer.print_line(&format!("{from} [{}]", news.cause_by));
         print_indented(&news.content, 1, printer);
+        show_parts(&news.parts, 1, printer);
     }
     let mut replacements = conversation.replacements.iter().peekable();
     for turn in &conversation.turns {
@@ -235,7 +237,10 @@ fn show_nested_calls(calls: &[NestedCallView], levels: usize, printer: &Printer)
 fn show_outcome(outcome: &ToolCallOutcome, person: &str, levels: usize, printer: &Printer) {
     let print = |text: &str| print_indented(text, levels, printer);
     match outcome {
-        ToolCallOutcome::Returned { .. } => print(outcome.result().unwrap_or_default()),
+        ToolCallOutcome::Returned { parts, .. } => {
+            print(outcome.result().unwrap_or_default());
+            show_parts(parts, levels, printer);
+        }
         ToolCallOutcome::FaultReturned { fault } => {
             show_fault("failed, and the model was told", fault, levels, printer);
         }
@@ -245,6 +250,13 @@ fn show_outcome(outcome: &ToolCallOutcome, person: &str, levels: usize, printer:
         ToolCallOutcome::WaitsForHuman => print("waits for a person"),
         ToolCallOutcome::Running => print("running"),
         ToolCallOutcome::Pending => print("not made yet"),
+    }
+}
+
+/// Shows the images, files and further texts of a message or a result.
+fn show_parts(parts: &[Part], levels: usize, printer: &Printer) {
+    for part in parts {
+        print_indented(&describe_part(part), levels, printer);
     }
 }
 

@@ -1,8 +1,7 @@
 //! `inspect --message`: shows one message completely.
 
-use strata_core::record::conversation::{Media, MediaSource, Part};
-use strata_host::services::models::describe_named_media;
-use strata_host::view::MessageView;
+use strata_core::record::conversation::{Media, Part};
+use strata_host::view::{MessageView, describe_media};
 
 use crate::Printer;
 
@@ -49,10 +48,5 @@ pub(super) fn show(view: &MessageView, printer: &Printer) {
 }
 
 fn print_media(kind: &str, media: &Media, printer: &Printer) {
-    let digest = match &media.source {
-        MediaSource::Blob { digest, .. } => format!(" sha256 {digest}"),
-        MediaSource::Url(_) => String::new(),
-    };
-    let description = describe_named_media(media);
-    printer.print_text(&format!("{kind:<11} {description}{digest}"));
+    printer.print_text(&format!("{kind:<11} {}", describe_media(media)));
 }

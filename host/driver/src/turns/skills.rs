@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use strata_base::files::blob::{Blobs, digest_of};
+use strata_base::text::media_type::raster_image_type;
 use strata_base::text::units::format_bytes;
 use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::Stepper;
@@ -229,7 +230,8 @@ impl SkillResult {
     fn of_bytes(path: &str, bytes: &[u8]) -> Self {
         let name = path.rsplit('/').next().unwrap_or_default();
         let size = format_bytes(bytes.len() as u64);
-        let Some(media_type) = image_type(bytes).filter(|_| bytes.len() <= MAX_IMAGE_BYTES) else {
+        let Some(media_type) = raster_image_type(bytes).filter(|_| bytes.len() <= MAX_IMAGE_BYTES)
+        else {
             return Self::of_text(format!("[{name}, {size}, not a text]"));
         };
         let digest = digest_of(bytes);
@@ -245,31 +247,6 @@ impl SkillResult {
         result.output.parts.push(Part::Image(image));
         result.blobs.insert(digest, Arc::from(bytes));
         result
-    }
-}
-
-/// Returns the media type of an image, according to its first bytes.
-fn image_type(bytes: &[u8]) -> Option<&'static str> {
-    match bytes {
-        [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
-        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', ..] => Some("image/gif"),
-        [
-            b'R',
-            b'I',
-            b'F',
-            b'F',
-            _,
-            _,
-            _,
-            _,
-            b'W',
-            b'E',
-            b'B',
-            b'P',
-            ..,
-        ] => Some("image/webp"),
-        _ => None,
     }
 }
 

@@ -7,6 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use strata_base::files::blob::{Blobs, digest_of};
+use strata_base::text::media_type::raster_image_type;
 use strata_base::text::units::format_bytes;
 use strata_core::record::conversation::{Media, MediaSource, Part};
 
@@ -14,7 +15,7 @@ use strata_core::record::json::Json;
 
 use super::legible::removed_for_models;
 use super::message::RpcError;
-use crate::models::IMAGE_TYPES;
+use crate::models::NOT_AN_IMAGE;
 use crate::plugin::CompiledSchema;
 
 /// The longest name of a type that is shown, in characters.
@@ -131,7 +132,7 @@ impl ToolResult {
                 Block::Text(text) => add_text(&mut parts, text),
                 Block::Media { media_type, data } => match image(media_type, data, blobs) {
                     Some(image) => parts.push(Part::Image(image)),
-                    None => add_text(&mut parts, placeholder(media_type, decoded_len(data))),
+                    None => add_text(&mut parts, describe_unfit(media_type, data)),
                 },
             }
         }
@@ -212,10 +213,10 @@ fn read_media<'a>(block: &'a Value, key: &str) -> Option<Block<'a>> {
 }
 
 /// Returns an image whose bytes are added to `blobs`, or `None` if this is none that every model with images accepts.
-/// With any other, the next request to a model would fail.
+/// With any other, the next request to a model would fail. Its type is that of its content, whatever the server says.
 fn image(media_type: &str, data: &str, blobs: &mut Blobs) -> Option<Media> {
-    let is_accepted = IMAGE_TYPES.contains(&media_type);
-    let bytes = STANDARD.decode(data).ok().filter(|_| is_accepted)?;
+    let bytes = STANDARD.decode(data).ok()?;
+    let media_type = raster_image_type(&bytes).filter(|_| is_image(media_type))?;
     let digest = digest_of(&bytes);
     let size = bytes.len() as u64;
     blobs.insert(digest.clone(), bytes.into());
@@ -224,6 +225,20 @@ fn image(media_type: &str, data: &str, blobs: &mut Blobs) -> Option<Media> {
         name: None,
         source: MediaSource::Blob { digest, size },
     })
+}
+
+fn is_image(media_type: &str) -> bool {
+    media_type.starts_with("image/")
+}
+
+/// Returns what a model is told in place of bytes that it is not shown.
+fn describe_unfit(media_type: &str, data: &str) -> String {
+    let text = placeholder(media_type, decoded_len(data));
+    if is_image(media_type) {
+        format!("{text} {NOT_AN_IMAGE}")
+    } else {
+        text
+    }
 }
 
 /// Returns how many bytes a text in base64 stands for.
@@ -313,7 +328,9 @@ mod tests {
 
     #[test]
     fn blocks_are_given_in_their_order_and_bytes_never_as_text() {
-        let data = STANDARD.encode([7; 12 << 10]);
+        let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
+        png.resize(12 << 10, 7);
+        let data = STANDARD.encode(png);
         let result = result(json!({ "content": [
             { "type": "text", "text": "first" },
             { "type": "image", "data": data, "mimeType": "image/png" },
@@ -330,6 +347,41 @@ mod tests {
         let (text, parts) = result.parts(&mut blobs);
         assert_eq!((text.as_str(), parts.len(), blobs.len()), ("first", 2, 1));
         assert!(matches!(&parts[0], Part::Image(image) if image.media_type == "image/png"));
+    }
+
+    #[test]
+    fn the_content_of_an_image_decides_what_a_model_is_given() {
+        let check = |media_type: &str, bytes: &[u8], expected: Result<&str, &str>| {
+            let result = result(json!({ "content": [
+                { "type": "image", "data": STANDARD.encode(bytes), "mimeType": media_type },
+            ] }));
+            let mut blobs = Blobs::new();
+            let (text, parts) = result.parts(&mut blobs);
+            match expected {
+                Ok(found) => {
+                    let [Part::Image(image)] = &parts[..] else {
+                        panic!("{media_type}: {parts:?}");
+                    };
+                    assert_eq!((text.as_str(), image.media_type.as_str()), ("", found));
+                    assert_eq!(blobs.len(), 1);
+                }
+                Err(told) => {
+                    assert_eq!(text, told);
+                    assert!(parts.is_empty() && blobs.is_empty(), "{parts:?}");
+                }
+            }
+        };
+        check("image/png", b"\xff\xd8\xff\xe0", Ok("image/jpeg"));
+        check("image/jpg", b"\xff\xd8\xff\xe0", Ok("image/jpeg"));
+        let told =
+            "[image/png, 6 bytes] not shown: its content is no image of a type that models accept";
+        check("image/png", b"<html>", Err(told));
+        // What a server does not call an image is none.
+        check(
+            "application/pdf",
+            b"GIF89a",
+            Err("[application/pdf, 6 bytes]"),
+        );
     }
 
     #[test]

@@ -13,6 +13,8 @@ use crate::gateway::HostError;
 
 /// The types of images that all providers accept.
 pub const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// What is said of bytes that are called an image and are none of these types.
+pub const NOT_AN_IMAGE: &str = "not shown: its content is no image of a type that models accept";
 /// The maximum length of a media type in a message, in characters.
 const MEDIA_TYPE_CHARS: usize = 64;
 
