@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::client::{Answer, Runs, TestServer};
+use super::client::{Answer, TestServer};
 use super::commands::host;
 use crate::workspace::Workspace;
 

@@ -71,7 +71,7 @@ struct GraphNode {
     /// Its height.
     height: f64,
     /// What a role does.
-    state: Option<RoleState>,
+    state: Option<GraphRoleState>,
 }
 
 /// An action of a role.
@@ -100,7 +100,7 @@ struct GraphEdge {
 
 /// What a role does, how much mail waits for it, and what it may spend.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-struct RoleState {
+struct GraphRoleState {
     /// What it does: `idle`, `next`, `running`, `calling-tools`, `waiting`, `failed`, `interrupted` or `finished`.
     state: &'static str,
     /// The action that it carries out.
@@ -135,7 +135,7 @@ impl GraphView {
             y: round(at.y),
             width: round(at.width),
             height: round(at.height),
-            state: RoleState::new(saved, node.kind, &node.name),
+            state: GraphRoleState::new(saved, node.kind, &node.name),
         });
         let edges = graph.edges.iter().zip(&placed.edges);
         let edges = edges.map(|(edge, points)| GraphEdge {
@@ -175,7 +175,7 @@ fn kebab(name: &str) -> String {
     text
 }
 
-impl RoleState {
+impl GraphRoleState {
     /// Returns the state of the role that a node stands for; `None` if it stands for something else.
     fn new(saved: &SavedTeam, kind: NodeKind, name: &str) -> Option<Self> {
         if !matches!(kind, NodeKind::Role | NodeKind::Human) {

@@ -23,7 +23,7 @@ use strata_core::team::Team;
 use strata_driver::public_event::{NestedNumber, RoleCaller};
 
 use super::ActionFault;
-use super::part::serialize_parts;
+use super::part::{PartFields, serialize_parts};
 
 /// A conversation of a role with its model.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -110,6 +110,7 @@ pub struct NewsView {
     /// Its images and files, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[serde(serialize_with = "serialize_parts")]
+    #[schemars(with = "Vec<PartFields<'_>>")]
     pub parts: Vec<Part>,
 }
 
@@ -205,6 +206,7 @@ pub enum ToolCallOutcome {
         /// The images, files and further texts of the result, in order.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         #[serde(serialize_with = "serialize_parts")]
+        #[schemars(with = "Vec<PartFields<'_>>")]
         parts: Vec<Part>,
     },
     /// It failed, and the model was told.

@@ -7,6 +7,8 @@ use strata_core::machine::stepper::Stepper;
 use strata_core::record::message::Message;
 use strata_core::state::messages::MessageRef;
 
+use crate::part::PartFields;
+
 /// How many of the newest messages are considered for the hint about an unknown id.
 const CANDIDATES: usize = 1000;
 
@@ -24,7 +26,10 @@ pub struct MessageView {
 }
 
 /// Returns the schema of a message in the form that `team.json` uses.
-fn message_schema(_: &mut SchemaGenerator) -> Schema {
+fn message_schema(generator: &mut SchemaGenerator) -> Schema {
+    let mut parts = generator.subschema_for::<Vec<PartFields<'_>>>();
+    let about = "Its parts, if it has others than its text.";
+    parts.insert("description".into(), about.into());
     json_schema!({
         "type": "object",
         "required": [
@@ -42,22 +47,7 @@ fn message_schema(_: &mut SchemaGenerator) -> Schema {
                     "value": { "description": "The data." },
                 },
             },
-            "parts": {
-                "type": "array",
-                "description": "Its parts, if it has others than its text.",
-                "items": {
-                    "type": "object",
-                    "required": ["type"],
-                    "properties": {
-                        "type": { "type": "string", "enum": ["text", "image", "file"] },
-                        "text": { "type": "string" },
-                        "media_type": { "type": "string" },
-                        "name": { "type": "string" },
-                        "digest": { "type": "string", "description": "The SHA-256 of its bytes." },
-                        "size": { "type": "integer", "description": "The number of its bytes." },
-                    },
-                },
-            },
+            "parts": parts,
             "role": { "type": "string", "description": "The role under which a model is shown it, such as `user`." },
             "cause_by": { "type": "string", "description": "The label under which it is heard." },
             "sent_from": { "type": "string", "description": "The sender; empty if it came from outside." },

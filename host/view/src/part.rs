@@ -1,57 +1,63 @@
 //! The images, files and further texts of a message or a result.
 
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use strata_core::record::conversation::{Media, MediaSource, Part};
-use strata_core::record::id::Digest;
 use strata_services::models::describe_named_media;
 
 /// A part, under the names that `team.json` uses.
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "kebab-case")]
-enum PartFields<'a> {
-    Text { text: &'a str },
-    Image(MediaFields<'a>),
-    File(MediaFields<'a>),
-}
-
-#[derive(Serialize)]
-struct MediaFields<'a> {
-    media_type: &'a str,
+#[derive(Default, Serialize, JsonSchema)]
+#[schemars(rename = "Part")]
+pub(super) struct PartFields<'a> {
+    /// What it is: `text`, `image` or `file`.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// The text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    /// The media type of an image or a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    media_type: Option<&'a str>,
+    /// Its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
-    #[serde(flatten)]
-    source: SourceFields<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum SourceFields<'a> {
-    Blob { digest: &'a Digest, size: u64 },
-    Url { url: &'a str },
+    /// The SHA-256 of its bytes, if these are kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<&'a str>,
+    /// How many bytes it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
+    /// Where it is, if its bytes are not kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<&'a str>,
 }
 
 impl<'a> PartFields<'a> {
     fn new(part: &'a Part) -> Self {
         match part {
-            Part::Text(text) => Self::Text { text },
-            Part::Image(media) => Self::Image(MediaFields::new(media)),
-            Part::File(media) => Self::File(MediaFields::new(media)),
+            Part::Text(text) => Self {
+                kind: "text",
+                text: Some(text),
+                ..Self::default()
+            },
+            Part::Image(media) => Self::of_media("image", media),
+            Part::File(media) => Self::of_media("file", media),
         }
     }
-}
 
-impl<'a> MediaFields<'a> {
-    fn new(media: &'a Media) -> Self {
+    fn of_media(kind: &'static str, media: &'a Media) -> Self {
+        let (digest, size, url) = match &media.source {
+            MediaSource::Blob { digest, size } => (Some(digest.0.as_str()), Some(*size), None),
+            MediaSource::Url(url) => (None, None, Some(url.as_str())),
+        };
         Self {
-            media_type: &media.media_type,
+            kind,
+            media_type: Some(&media.media_type),
             name: media.name.as_deref(),
-            source: match &media.source {
-                MediaSource::Blob { digest, size } => SourceFields::Blob {
-                    digest,
-                    size: *size,
-                },
-                MediaSource::Url(url) => SourceFields::Url { url },
-            },
+            digest,
+            size,
+            url,
+            text: None,
         }
     }
 }

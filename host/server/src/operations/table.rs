@@ -82,7 +82,6 @@ fn uploads() -> Vec<Operation> {
 }
 
 fn runs_of_server() -> Vec<Operation> {
-    use api::bulk::{BulkChange, BulkResults, change_runs};
     use api::runs::*;
     vec![
         Operation::new(
@@ -145,16 +144,6 @@ fn runs_of_server() -> Vec<Operation> {
         )
         .gives(204, Content::Empty)
         .fails(&[409]),
-        Operation::new(
-            Method::POST,
-            "/v1/bulk",
-            "changeRuns",
-            "Does something with each of several runs.",
-            change_runs,
-        )
-        .takes(Content::Json(schema_of::<BulkChange>))
-        .keyed()
-        .gives(200, Content::Json(schema_of::<BulkResults>)),
     ]
 }
 
@@ -220,6 +209,7 @@ fn control() -> Vec<Operation> {
 }
 
 fn halts() -> Vec<Operation> {
+    use api::bulk::{BulkChange, BulkResults, change_runs};
     use api::control::*;
     let halting = |operation: Operation| {
         operation
@@ -250,5 +240,15 @@ fn halts() -> Vec<Operation> {
             resume_run,
         ))
         .may_take(Content::Json(schema_of::<ResumeTerms>)),
+        Operation::new(
+            Method::POST,
+            "/v1/bulk",
+            "changeRuns",
+            "Does something with each of several runs.",
+            change_runs,
+        )
+        .takes(Content::Json(schema_of::<BulkChange>))
+        .keyed()
+        .gives(200, Content::Json(schema_of::<BulkResults>)),
     ]
 }

@@ -13,6 +13,7 @@
 //! While a worker or a server has the file open, other processes change it through that one (`through_holder`, `holder`), which
 //! carries out what they ask (`serve_requests`).
 
+mod cap_accounts;
 mod caps;
 mod change;
 mod claims;
@@ -36,6 +37,7 @@ mod serve_requests;
 mod served;
 mod served_query;
 mod settings;
+mod stored_cap;
 pub(super) mod submission_row;
 mod submit;
 #[cfg(test)]

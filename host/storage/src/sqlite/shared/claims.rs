@@ -15,12 +15,13 @@ use strata_records::work::{
 use tokio::sync::Notify;
 
 use super::super::rows::{SqliteReader, SqliteRows, WHOLE_DATABASE};
-use super::caps::{caps_of, generations};
+use super::cap_accounts::caps_of;
 use super::change::ChangeTerms;
 use super::database::{DatabaseHandle, MissingDatabase, SharedDatabase};
 use super::delete::sweep;
 use super::queued_writer::{QueuedWriter, SharedLease};
 use super::settings::read_settings;
+use super::stored_cap::generations;
 use super::submission_row::{
     COLUMNS, LATER, NEVER, NOW, ON_REQUEST, SubmissionRow, schedule_columns,
 };

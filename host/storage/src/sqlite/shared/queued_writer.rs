@@ -19,7 +19,7 @@ use strata_records::work::ClaimedRun;
 use super::super::lineage::SqliteRow;
 use super::super::rows::{SqliteReader, SqliteRows};
 use super::super::write_change::{LossCheck, RunUnderLease, write_change};
-use super::caps::{caps_of, scope_of_run};
+use super::cap_accounts::{caps_of, scope_of_run};
 use super::change::{ChangeTerms, RunRight};
 use super::database::DatabaseHandle;
 use super::owner_note::{insert_owner_note, remove_owner_note};
