@@ -8,6 +8,7 @@ mod described;
 mod encrypted;
 mod full_disk;
 mod generated_client;
+mod identity;
 mod kept_answers;
 mod killed;
 pub mod mcp;

@@ -11,8 +11,8 @@ use crate::pypi::environment_with;
 const SCRIPT: &str = r#"
 import sys
 from strata_host_client import AuthenticatedClient
-from strata_host_client.api.default import answer_requests, change_runs, get_run, list_events, list_requests, list_runs
-from strata_host_client.models import AnswerRequestsBody, BulkChange, BulkDeed, ListRunsStatusItem
+from strata_host_client.api.default import answer_requests, change_runs, create_token, get_run, list_events, list_requests, list_runs, list_tokens
+from strata_host_client.models import AnswerRequestsBody, BulkChange, BulkDeed, ListRunsStatusItem, Right, TokenRequest
 client = AuthenticatedClient(base_url=sys.argv[1], token=sys.argv[2])
 [run] = list_runs.sync(client=client, status=[ListRunsStatusItem.WAITING]).items
 [request] = list_requests.sync(client=client, run=run.name).items
@@ -25,6 +25,9 @@ kinds = [type(event).__name__ for event in list_events.sync(run.id, client=clien
 assert kinds[0] == "RunStartedEvent" and "HostCallEvent" in kinds, kinds
 [bulk] = change_runs.sync(client=client, body=BulkChange(do=BulkDeed.PAUSE, runs=[run.id])).results
 assert bulk.status == 409 and bulk.problem.detail == "the run is done", bulk
+made = create_token.sync(client=client, body=TokenRequest(name="ann", rights=[Right.VIEW]))
+assert made.token and made.rights == [Right.VIEW], made
+assert [token.name for token in list_tokens.sync(client=client).items][-1] == "ann"
 print(run.output)
 "#;
 

@@ -164,14 +164,14 @@ pub(super) enum Command {
     /// Make, list and revoke the tokens of a server.
     #[command(subcommand)]
     Token(TokenCommand),
-    /// End a run, wherever it runs. Only a resume continues it.
+    /// End a run, wherever it runs. Only a resume, an answer or a message continues it.
     #[command(
         after_help = "Examples:\n  strata-host cancel store\n  strata-host cancel 'postgres://host/teams?run=nightly'"
     )]
     Cancel(HaltArgs),
     /// Delete runs that have ended, with all that is stored of them.
     Delete(DeleteArgs),
-    /// Suspend a run, wherever it runs, until it is resumed.
+    /// Suspend a run, wherever it runs, until a resume, an answer or a message continues it.
     #[command(
         after_help = "Examples:\n  strata-host pause store\n  strata-host pause 'postgres://host/teams?run=nightly'"
     )]

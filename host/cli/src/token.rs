@@ -5,7 +5,7 @@ use strata_host::clock::rfc3339;
 use strata_host::storage::{RunDatabase, ServerRecords, StoreError};
 use strata_server::database_in;
 use strata_server::tokens::{
-    NewToken, Token, check_token_name, create_token, list_tokens, revoke_token,
+    NewToken, Token, TokenPart, check_new_token, create_token, list_tokens, revoke_token,
 };
 
 use super::args::{TokenCommand, TokenPlaceArgs};
@@ -21,11 +21,13 @@ pub(super) fn token(command: TokenCommand, printer: &Printer) -> Result<u8, Comm
             expires,
             place,
         } => {
-            for (what, text) in [("NAME", Some(&name)), ("--tenant", tenant.as_ref())] {
-                if let Some(Err(why)) = text.map(|text| check_token_name(text)) {
-                    return Err(CommandFailure::usage(format!("`{what}`: {why}")));
-                }
-            }
+            check_new_token(&name, tenant.as_deref()).map_err(|(part, why)| {
+                let what = match part {
+                    TokenPart::Name => "NAME",
+                    TokenPart::Tenant => "--tenant",
+                };
+                CommandFailure::usage(format!("`{what}`: {why}"))
+            })?;
             let new = NewToken {
                 name,
                 tenant,

@@ -6,6 +6,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, header};
 use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
+use strata_core::record::json::{JsonError, parse_decision};
 
 use crate::problem::Problem;
 
@@ -60,6 +61,16 @@ pub fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
 pub fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let value: serde_json::Value = serde_json::from_slice(bytes)
         .map_err(|error| Problem::bad_request(format!("the body is no JSON: {error}")))?;
+    if !value.is_object() {
+        return Err(Problem::field("", "it has to be an object"));
+    }
+    // Whoever checks a body and whoever carries it out may mean another of two values.
+    let text = String::from_utf8_lossy(bytes);
+    if let Err(JsonError::RepeatedKey(key)) = parse_decision(&text) {
+        let detail =
+            format!("it gives the key `{key}` twice, so it is not certain which value is meant");
+        return Err(Problem::field("", detail));
+    }
     serde_path_to_error::deserialize(value).map_err(|error| {
         let detail = error.inner().to_string();
         let pointer = pointer_of(error.path());
@@ -118,6 +129,9 @@ mod tests {
         check(r#"{"idea": 5}"#, 422, Some("/idea"));
         check(r#"{"files": {"a/b": "x"}}"#, 422, Some("/files/a~1b"));
         check("[]", 422, Some(""));
+        check(r#"["idea", null]"#, 422, Some(""));
+        check(r#"{"idea": "a", "idea": "b"}"#, 422, Some(""));
+        check(r#"{"files": {"a": 1, "a": 2}}"#, 422, Some(""));
         check("{}{}", 400, None);
     }
 

@@ -15,6 +15,9 @@ use crate::query::Query;
 use crate::server::Server;
 use crate::usage::UsagePermit;
 
+/// How many hexadecimal digits the id of a run has.
+const RUN_ID_CHARS: usize = 32;
+
 /// A request whose caller is known.
 pub struct Context {
     /// What all requests share.
@@ -98,6 +101,11 @@ impl Context {
     }
 }
 
+/// Whether a text has the form of the id of a run.
+pub fn is_run_id(text: &str) -> bool {
+    text.len() == RUN_ID_CHARS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// Returns the run with a name or an id, if a caller may do something with it.
 pub fn find_run(
     server: &Server,
@@ -115,12 +123,21 @@ pub fn find_run(
         Some(_) => return Err(unknown()),
         None => (caller.own_tenant(), name),
     };
+    // An id never changes its meaning, whatever the names of other runs are.
+    let by_id = || server.databases.find_by_id(name);
+    let sees = |run: &ServedRun| caller.may(Deed::SeeRequests, run);
+    if is_run_id(name)
+        && let Some(run) = by_id()?.filter(sees)
+    {
+        caller.authorize(deed, &run)?;
+        return Ok(run);
+    }
     let by_name = server.databases.find_by_name(tenant, own);
     let by_name = by_name.map(|found| found.filter(|run| run.tenant == tenant));
     let found = match by_name {
-        Ok(Some(run)) if caller.may(Deed::SeeRequests, &run) => Some(run),
-        // The name of a run may be the id of another, which may be found although a database is away.
-        by_name => match server.databases.find_by_id(name)? {
+        Ok(Some(run)) if sees(&run) => Some(run),
+        // A run may be found by its id although a database is away.
+        by_name => match by_id()? {
             Some(run) => Some(run),
             None => by_name?,
         },

@@ -11,6 +11,7 @@ use strata_host::clock::now_ms;
 use strata_host::storage::{RecordHold, ServedRun, ServerRecord, ServerRecords};
 
 use crate::answer::json_text;
+use crate::caller::Deed;
 use crate::context::Context;
 use crate::problem::Problem;
 use crate::server::Server;
@@ -19,6 +20,8 @@ use crate::server::Server;
 const KIND: &str = "key";
 /// For how long a key counts that belongs to no run, in milliseconds.
 const KEY_TIME_MS: i64 = 24 * 3600 * 1000;
+/// What the paths of runs begin with.
+pub const RUNS_PATH: &str = "/v1/runs/";
 /// The longest key.
 const MAX_KEY_BYTES: usize = 255;
 
@@ -49,6 +52,11 @@ impl ReplayableAnswer {
             location: Some(location),
             ..self
         }
+    }
+
+    /// Returns the id of the run that was made, if one was.
+    fn run_id(&self) -> Option<&str> {
+        self.location.as_deref()?.strip_prefix(RUNS_PATH)
     }
 
     fn into_response(self) -> Response {
@@ -103,7 +111,7 @@ impl PendingKey {
     }
 
     /// Returns the answer that a record of this key has. Fails if it is of another body.
-    pub fn replay(&self, record: &ServerRecord) -> Result<Response, Problem> {
+    pub fn first_answer(&self, record: &ServerRecord) -> Result<ReplayableAnswer, Problem> {
         let stored: StoredKey = serde_json::from_str(&record.text)
             .map_err(|_| Problem::internal("what is stored of the key cannot be read"))?;
         if stored.digest != self.digest {
@@ -112,13 +120,29 @@ impl PendingKey {
             )
             .named("key-reused"));
         }
-        let mut response = stored.answer.into_response();
-        let replayed = HeaderValue::from_static("true");
-        response
-            .headers_mut()
-            .insert("idempotency-replayed", replayed);
-        Ok(response)
+        Ok(stored.answer)
     }
+}
+
+/// Gives a first answer again. Fails if it is about a run that the caller may not see: the tokens of a tenant share their
+/// keys.
+async fn replay(context: &Context, answer: ReplayableAnswer) -> Result<Response, Problem> {
+    if let Some(id) = answer.run_id().map(str::to_owned) {
+        let find = move |server: &Server| Ok(server.databases.find_by_id(&id)?);
+        let run = context.server.blocking(find).await?;
+        if run.is_some_and(|run| !context.caller.may(Deed::See, &run)) {
+            return Err(Problem::refused(
+                "the key was used before, by another token of the tenant; use a new key",
+            )
+            .named("key-reused"));
+        }
+    }
+    let mut response = answer.into_response();
+    let replayed = HeaderValue::from_static("true");
+    response
+        .headers_mut()
+        .insert("idempotency-replayed", replayed);
+    Ok(response)
 }
 
 /// Returns the key of a request; `None` if it has none. `scope` says what the request makes something in.
@@ -222,7 +246,7 @@ where
     };
     let (hold, known) = hold_key(context, records, &key).await?;
     if let Some(record) = known {
-        return key.replay(&record);
+        return replay(context, key.first_answer(&record)?).await;
     }
     let Some(hold) = hold else {
         return Err(
@@ -255,7 +279,7 @@ where
         KeyedAnswer::Now(answer)
         | KeyedAnswer::WithKey(answer)
         | KeyedAnswer::Once { shown: answer, .. } => Ok(answer.into_response()),
-        KeyedAnswer::Before(record) => key.replay(&record),
+        KeyedAnswer::Before(record) => replay(context, key.first_answer(&record)?).await,
     }
 }
 
@@ -296,11 +320,10 @@ mod tests {
         };
         let answer = ReplayableAnswer::new(StatusCode::CREATED, &"first").at("/v1/runs/1".into());
         let record = key(b"{}").record(&answer, Some("1"));
-        let replayed = key(b"{}").replay(&record).unwrap();
-        assert_eq!(replayed.status(), 201);
-        assert_eq!(replayed.headers()["idempotency-replayed"], "true");
-        assert_eq!(replayed.headers()[header::LOCATION], "/v1/runs/1");
-        let refused = key(b"{ }").replay(&record).unwrap_err();
+        let first = key(b"{}").first_answer(&record).unwrap();
+        assert_eq!(first, answer);
+        assert_eq!(first.run_id(), Some("1"));
+        let refused = key(b"{ }").first_answer(&record).unwrap_err();
         assert_eq!(refused.status.as_u16(), 422);
     }
 }

@@ -1,8 +1,8 @@
 //! The OpenAPI document, made from the table of operations.
 
 use schemars::generate::SchemaSettings;
-use schemars::transform::ReplaceBoolSchemas;
-use schemars::{JsonSchema, SchemaGenerator};
+use schemars::transform::{RecursiveTransform, ReplaceBoolSchemas};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 use strata_host::public_event::EventLine;
 
@@ -55,7 +55,8 @@ impl Generators {
         // Generators of clients do not know `true` as a schema.
         let settings = SchemaSettings::draft2020_12()
             .with(|settings| settings.definitions_path = "/components/schemas".into())
-            .with_transform(ReplaceBoolSchemas::default());
+            .with_transform(ReplaceBoolSchemas::default())
+            .with_transform(RecursiveTransform(list_constants));
         Self {
             read: settings.clone().into_generator(),
             written: settings.for_serialize().into_generator(),
@@ -71,6 +72,31 @@ impl Generators {
         }
         definitions
     }
+}
+
+/// Makes an alternative of described constants a list of them, which is how generators of clients know an enumeration.
+/// What they mean becomes a part of its description.
+fn list_constants(schema: &mut Schema) {
+    let Some(variants) = schema.get("oneOf").and_then(Value::as_array) else {
+        return;
+    };
+    if !variants.iter().all(|variant| variant["const"].is_string()) {
+        return;
+    }
+    let names: Vec<Value> = variants
+        .iter()
+        .map(|variant| variant["const"].clone())
+        .collect();
+    let lines = variants.iter().filter_map(|variant| {
+        let (name, about) = (variant["const"].as_str()?, variant["description"].as_str()?);
+        Some(format!("`{name}`: {about}"))
+    });
+    let own = schema.get("description").and_then(Value::as_str);
+    let about: Vec<String> = own.map(str::to_owned).into_iter().chain(lines).collect();
+    schema.remove("oneOf");
+    schema.insert("type".into(), json!("string"));
+    schema.insert("enum".into(), json!(names));
+    schema.insert("description".into(), json!(about.join("\n")));
 }
 
 /// Gives each kind of event a title, by which generators of clients name its type: `RunStartedEvent` for `run-started`.

@@ -81,7 +81,7 @@ pub struct RunView {
     pub output: Option<String>,
     /// Whether the idea or the output is longer.
     pub truncated: bool,
-    /// How many events it has recorded.
+    /// How many events are recorded of it. One of them may become several public events.
     pub events: u64,
     /// The digest of the bundle with which it was started.
     pub bundle: Option<String>,

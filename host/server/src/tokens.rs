@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use strata_core::record::id::to_hex;
 use strata_host::clock::{now_ms, stopwatch};
-use strata_host::storage::{ServerRecord, ServerRecords, StoreError};
+use strata_host::storage::{CapScope, ServerRecord, ServerRecords, StoreError};
 
 use crate::caller::{Caller, Right};
 
@@ -86,6 +86,33 @@ pub fn check_token_name(name: &str) -> Result<(), String> {
             "1 to 200 letters, digits, `.`, `_` and `-` can be a name, not only dots, and without a `-` at the beginning"
                 .into()
         })
+}
+
+/// Fails unless a token may be made with this name and tenant.
+///
+/// # Errors
+/// Fails with which of them is wrong, and what it may be.
+pub fn check_new_token(name: &str, tenant: Option<&str>) -> Result<(), (TokenPart, String)> {
+    check_token_name(name).map_err(|why| (TokenPart::Name, why))?;
+    if name == Caller::of_storage().name {
+        let why = "this is the name of the token that belongs to the storage; use another one";
+        return Err((TokenPart::Name, why.into()));
+    }
+    let Some(tenant) = tenant else { return Ok(()) };
+    check_token_name(tenant).map_err(|why| (TokenPart::Tenant, why))?;
+    // What the runs of a tenant cost is limited by the cap with its name.
+    CapScope::parse_named(tenant)
+        .map(drop)
+        .map_err(|why| (TokenPart::Tenant, why))
+}
+
+/// A part of what a token is made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenPart {
+    /// Its name.
+    Name,
+    /// Its tenant.
+    Tenant,
 }
 
 impl Token {

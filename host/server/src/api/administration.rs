@@ -18,7 +18,8 @@ use crate::operations::Answer;
 use crate::problem::Problem;
 use crate::server::ServerPhase;
 use crate::tokens::{
-    NewToken, check_token_name, create_token as create, list_tokens as list, revoke_token as revoke,
+    NewToken, TokenPart, check_new_token, create_token as create, list_tokens as list,
+    revoke_token as revoke,
 };
 
 /// A token that is to be made.
@@ -190,10 +191,13 @@ pub async fn create_token(mut context: Context) -> Answer {
     context.caller.require(Right::Admin)?;
     let body = context.read_json(MAX_BODY_BYTES).await?;
     let request: TokenRequest = parse_json(&body)?;
-    check_token_name(&request.name).map_err(|why| Problem::field("/name", why))?;
-    if let Some(tenant) = &request.tenant {
-        check_token_name(tenant).map_err(|why| Problem::field("/tenant", why))?;
-    }
+    check_new_token(&request.name, request.tenant.as_deref()).map_err(|(part, why)| {
+        let pointer = match part {
+            TokenPart::Name => "/name",
+            TokenPart::Tenant => "/tenant",
+        };
+        Problem::field(pointer, why)
+    })?;
     if request.rights.is_empty() {
         return Err(Problem::field(
             "/rights",

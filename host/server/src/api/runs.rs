@@ -21,7 +21,7 @@ use super::uploads::{DIGEST_PATTERN, parse_digest, read_bundle, read_files_of_ot
 use crate::answer::{Page, empty, json, tagged_json};
 use crate::body::{MAX_BODY_BYTES, escape_pointer, parse_json};
 use crate::caller::{Caller, Deed, Right};
-use crate::context::{Context, find_run};
+use crate::context::{Context, find_run, is_run_id};
 use crate::databases::name_taken;
 use crate::idempotency::{KeyedAnswer, PendingKey, ReplayableAnswer, make_once};
 use crate::operations::Answer;
@@ -122,6 +122,18 @@ fn check_new_run(new: &NewRun) -> Result<(), Problem> {
         ));
     }
     let is_long = |text: &String| text.is_empty() || text.len() > MAX_LABEL_BYTES;
+    // A filter names a label `KEY=VALUE`.
+    if let Some(key) = new
+        .labels
+        .keys()
+        .find(|key| key.is_empty() || key.contains('='))
+    {
+        let pointer = format!("/labels/{}", escape_pointer(key));
+        return Err(Problem::field(
+            pointer,
+            "the key of a label has at least one character, and no `=`",
+        ));
+    }
     if new.labels.len() > MAX_LABELS
         || new
             .labels
@@ -142,14 +154,14 @@ fn check_new_run(new: &NewRun) -> Result<(), Problem> {
 
 /// Fails unless a run that a client creates may have this name.
 pub fn check_new_name(name: &str) -> Result<(), Problem> {
-    // Commands would take a name that begins with `-` for an option.
-    let is_plain = !name.contains('/') && !name.starts_with('-');
+    // Commands would take a name that begins with `-` for an option, and requests one like an id for the id of a run.
+    let is_plain = !name.contains('/') && !name.starts_with('-') && !is_run_id(name);
     if is_plain && check_stored_name(name).is_ok() {
         return Ok(());
     }
     let what = format!(
-        "1 to {MAX_NAME_CHARS} characters can be a name, without `/` and those that are not seen, not only dots, and without \
-         a `-` at the beginning"
+        "1 to {MAX_NAME_CHARS} characters can be a name, without `/` and those that are not seen, not only dots, without a \
+         `-` at the beginning, and not 32 hexadecimal digits, as the ids of runs are"
     );
     Err(Problem::field("/name", what))
 }

@@ -222,14 +222,14 @@ fn halts() -> Vec<Operation> {
             Method::POST,
             "/v1/runs/{run}/cancel",
             "cancelRun",
-            "Ends a run. Only a resume continues it.",
+            "Ends a run. Only a resume, an answer or a message continues it.",
             cancel_run,
         )),
         halting(Operation::new(
             Method::POST,
             "/v1/runs/{run}/pause",
             "pauseRun",
-            "Suspends a run until it is resumed.",
+            "Suspends a run until a resume, an answer or a message continues it.",
             pause_run,
         )),
         halting(Operation::new(
