@@ -1,5 +1,7 @@
 //! Exhausted budgets, and the arguments that raise them and the step limit.
 
+use std::path::Path;
+
 use serde::Serialize;
 use strata_core::machine::stepper::Stepper;
 use strata_core::record::event::CapReached;
@@ -34,10 +36,14 @@ pub struct ExhaustedBudget {
 
 impl ExhaustedBudget {
     /// Returns the budget that keeps a team from going on. `ceiling` is the highest budget that a
-    /// policy permits, with the path of the policy.
-    pub fn from_stepper(stepper: &Stepper, ceiling: Option<&(Usd, String)>) -> Self {
+    /// policy permits, with the path of the policy. `team_file` is the team file, if there is one.
+    pub fn from_stepper(
+        stepper: &Stepper,
+        ceiling: Option<&(Usd, String)>,
+        team_file: Option<&Path>,
+    ) -> Self {
         let (team, env) = (stepper.team(), stepper.env());
-        let raise = raise_budget(stepper, ceiling);
+        let raise = raise_budget(stepper, ceiling, team_file);
         if let Some(reached) = &env.cap_reached {
             return Self {
                 cap_scope: Some(cap_scope(reached)),
@@ -78,11 +84,18 @@ impl ExhaustedBudget {
 }
 
 /// Returns the arguments that raise the exhausted budget. `ceiling` is the highest budget that a
-/// policy permits, with the path of the policy.
-pub fn raise_budget(stepper: &Stepper, ceiling: Option<&(Usd, String)>) -> SuggestedArguments {
+/// policy permits, with the path of the policy. `team_file` is the team file, if there is one.
+pub fn raise_budget(
+    stepper: &Stepper,
+    ceiling: Option<&(Usd, String)>,
+    team_file: Option<&Path>,
+) -> SuggestedArguments {
     let (team, env) = (stepper.team(), stepper.env());
     let team_file = |comment: &str| SuggestedArguments {
-        arguments: vec![CommandArgument::placeholder("TEAM.toml")],
+        arguments: vec![match team_file {
+            Some(file) => CommandArgument::TeamFile(file.to_owned()),
+            None => CommandArgument::placeholder("TEAM.toml"),
+        }],
         comment: Some(comment.into()),
     };
     let investment = |comment: Option<String>| SuggestedArguments {
@@ -110,11 +123,11 @@ pub fn raise_budget(stepper: &Stepper, ceiling: Option<&(Usd, String)>) -> Sugge
         };
     }
     if let Some(BudgetScope::Role(_)) = stepper.exhausted_budgets().next() {
-        return team_file("with more `investment` or `tokens` for the role");
+        return team_file("after giving the role more `investment` or `tokens`");
     }
     let is_money_spent = env.budget.is_some_and(|max| env.spent >= max);
     if !is_money_spent && team.policy.scoped_budgets.tokens.is_some() {
-        return team_file("with more `tokens` for the team");
+        return team_file("after giving the team more `tokens`");
     }
     let Some(budget) = env.budget else {
         return investment(None);

@@ -202,6 +202,8 @@ impl<'a> EndedRun<'a> {
         let is_exhausted =
             status == Status::OutOfBudget || stepper.exhausted_budgets().next().is_some();
         let ceiling = self.provenance.max_spend.as_ref();
+        let team_file = Some(self.provenance.file.as_path());
+        let team_file = team_file.filter(|file| !file.as_os_str().is_empty());
         let mut ending = RunEnding {
             status,
             step: env.step,
@@ -217,7 +219,8 @@ impl<'a> EndedRun<'a> {
             requests: OpenRequests::from_stepper(stepper, self.storage),
             undelivered: self.undelivered(),
             in_doubt: DoubtView::all(stepper),
-            exhausted_budget: is_exhausted.then(|| ExhaustedBudget::from_stepper(stepper, ceiling)),
+            exhausted_budget: is_exhausted
+                .then(|| ExhaustedBudget::from_stepper(stepper, ceiling, team_file)),
             waiting_joins,
             send_command: None,
             resume_commands: Vec::new(),

@@ -92,7 +92,11 @@ impl HolderState {
         let plain = target.command(missing);
         let in_doubt = self.writes_in_doubt(stepper);
         match env.status {
-            Status::OutOfBudget => vec![plain.with_suggested(raise_budget(stepper, None))],
+            Status::OutOfBudget => {
+                let file = Some(saved.definition.file());
+                let file = file.filter(|file| has_team_file && file.is_file());
+                vec![plain.with_suggested(raise_budget(stepper, None, file.as_deref()))]
+            }
             Status::StepLimit => vec![plain.with_suggested(raise_step_limit(stepper))],
             _ if !in_doubt.is_empty() => vec![plain.with([
                 CommandArgument::word("--in-doubt"),
