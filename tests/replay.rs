@@ -295,3 +295,35 @@ fn attempts_of_a_missing_component_are_reported_and_can_be_replayed_with_it() {
         .expect(0);
     assert_eq!(ended.stdout, "equal: 3, different: 0, not made again: 1\n");
 }
+
+#[test]
+fn attempts_whose_guard_was_another_one_are_not_made_again() {
+    let place = Workspace::with(
+        "schema = \"strata.team/1\"\n[team]\nname = \"t\"\nidea = \"go\"\n[llm]\nprovider = \"scripted\"\nreplies = \"replies.toml\"\n\
+         [[role]]\nname = \"A\"\nwatch = [\"UserRequirement\"]\nreact = \"tools\"\n\
+         before = { component = \"guard.wasm\", config = { steps = [{ say = \"allow\" }] } }\n\
+         [[role.action]]\nname = \"look\"\ncomponent = \"probe.wasm\"\nconfig = { steps = [{ say = \"seen\" }] }\n",
+    );
+    place.write(
+        "replies.toml",
+        "[[reply]]\nturn = 0\ntool_calls = [{ name = \"look\" }]\n[[reply]]\nturn = 1\ntext = \"done\"\n",
+    );
+    let probe = place.read("probe.wasm");
+    place.write("guard.wasm", &probe);
+    place
+        .host(&["run", "team.toml", "--storage", "store"])
+        .expect(0);
+    let replay = ["replay", "store", "--verify"];
+    let equal = place.host(&replay).expect(0).stdout;
+    assert_eq!(equal, "equal: 3, different: 0, not made again: 0\n");
+    place.write(
+        "guard.wasm",
+        [probe.as_slice(), &[0, 5, 4, b'm', b'o', b'r', b'e']].concat(),
+    );
+    let ended = place.host(&replay).expect(2);
+    let expected = "`A.turn`, attempt 1 is not made again: the guard `A.before` was `";
+    assert!(ended.stderr.contains(expected), "{}", ended.stderr);
+    let given = ["--component", "A.before=probe.wasm"];
+    let ended = place.host(&[&replay[..], &given].concat()).expect(0);
+    assert_eq!(ended.stdout, equal);
+}

@@ -101,6 +101,13 @@ fn skip_reason(why: &SkipReason) -> String {
                 "its component was `{recorded}` and is `{found}`; `--component` names the one of then"
             )
         }
+        SkipReason::OtherGuard {
+            guard,
+            recorded,
+            found,
+        } => format!(
+            "the guard `{guard}` was `{recorded}` and is `{found}`; `--component {guard}=FILE` names the one of then"
+        ),
         SkipReason::CutOff => "it was cut off".into(),
         SkipReason::OutOfTime(kind) => format!("it ended by its time limit (`{}`)", kind.name()),
         SkipReason::FileMissing => "it looked at a file whose bytes were pruned".into(),

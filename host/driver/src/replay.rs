@@ -17,7 +17,7 @@ use strata_core::machine::effect::Invocation;
 use strata_core::machine::stepper::component_slot;
 use strata_core::record::event::{AttemptEvent, CallFailed, Event, FilesWritten, HostCalled};
 use strata_core::record::fault::{FaultCause, FaultKind};
-use strata_core::record::id::{Digest, Slot};
+use strata_core::record::id::{Digest, GuardMoment, RoleId, Slot, SlotKind};
 use strata_core::record::turn::ToolRef;
 use strata_core::record::work::{CallKey, CallResult, Work};
 use strata_services::plugin::Plugin;
@@ -90,6 +90,15 @@ pub enum SkipReason {
         recorded: Option<Digest>,
         /// The digest of the present component.
         found: Option<Digest>,
+    },
+    /// A guard decided about its calls, or changed its result, and was another component than the present one.
+    OtherGuard {
+        /// The guard, as `--component` names it: `ROLE.before` or `ROLE.after`.
+        guard: String,
+        /// The digest of the recorded component.
+        recorded: Digest,
+        /// The digest of the present component.
+        found: Digest,
     },
     /// It did not finish: the host was killed or stopped, or ended it because it wrote more than is
     /// allowed.
@@ -321,15 +330,39 @@ impl ReplaySession {
                 _ => {}
             }
         }
-        let at = at?;
-        let found = self.components.get(&at);
-        if found != call.digest.as_ref() {
-            return Some(SkipReason::OtherComponent {
-                recorded: call.digest.clone(),
-                found: found.cloned(),
-            });
+        if let Some(at) = at {
+            let found = self.components.get(&at);
+            if found != call.digest.as_ref() {
+                return Some(SkipReason::OtherComponent {
+                    recorded: call.digest.clone(),
+                    found: found.cloned(),
+                });
+            }
         }
-        None
+        // The calls that a tool makes are guarded, too.
+        let moments: &[GuardMoment] = match call.work {
+            Work::Turn { .. } => &[GuardMoment::Before],
+            Work::ToolCall { .. } => &[GuardMoment::Before, GuardMoment::After],
+            _ => &[],
+        };
+        let changed = |moment: &GuardMoment| self.changed_guard(call.role, *moment);
+        moments.iter().find_map(changed)
+    }
+
+    /// Returns why attempts with a guard are not repeated, if it was another component than the present one.
+    fn changed_guard(&self, role: RoleId, moment: GuardMoment) -> Option<SkipReason> {
+        let slot = Slot {
+            role,
+            kind: SlotKind::Guard(moment),
+        };
+        let stepper = self.rerun.stepper();
+        let recorded = stepper.env().components.get(&slot)?;
+        let found = self.components.get(&slot)?;
+        (recorded != found).then(|| SkipReason::OtherGuard {
+            guard: stepper.team().slot_name(slot),
+            recorded: recorded.clone(),
+            found: found.clone(),
+        })
     }
 
     /// Reports the inputs that the guest may have used and that are not recorded.
