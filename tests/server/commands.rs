@@ -552,6 +552,9 @@ fn whoever_waits_through_a_server_learns_which_cap_is_used_up() {
                 "{ended}"
             );
         }
+        let shown = host(&server, &["inspect", "one"], 0).stdout;
+        let expected = "# after `strata-host database cap URL --scope all --set USD`";
+        assert!(shown.contains(expected), "{url}: {shown}");
     }
 }
 

@@ -104,3 +104,35 @@ fn names_that_would_mean_something_else_elsewhere_are_refused() {
         "{refused:?}"
     );
 }
+
+#[test]
+fn a_fork_by_a_command_is_not_given_the_name_of_a_run_of_another_tenant() {
+    let server = TestServer::start(ASKING);
+    server.submit(&server.token, json!({ "name": "one" }));
+    server.until(&server.token, "/v1/runs/one", |run| {
+        run["status"] == "waiting"
+    });
+    let file = server.place.path("served/runs.db");
+    let url = |name: &str| format!("sqlite:{}?run={name}", file.display());
+    let fork = [
+        "fork",
+        &url("one"),
+        "--at",
+        "main-0",
+        "--to",
+        &url("red/two"),
+    ];
+    let refused = server.place.host(&fork).expect(2);
+    assert!(
+        refused
+            .stderr
+            .contains("`red/two` cannot be the name of a run"),
+        "{refused:?}"
+    );
+    assert_eq!(
+        server.get(&server.token, "/v1/runs").json()["items"]
+            .as_array()
+            .map(Vec::len),
+        Some(1)
+    );
+}

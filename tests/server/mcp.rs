@@ -350,3 +350,28 @@ fn a_server_that_ends_answers_its_calls_and_their_runs_go_on_later() {
         assert_eq!(runs["items"].as_array().unwrap().len(), 2, "{runs}");
     });
 }
+
+#[test]
+fn the_commands_that_a_failed_call_names_work_through_the_server() {
+    let failing = SLOW.replace(
+        "{ sleep = \"4s\" }, { say = \"heard {inputs}\" }",
+        "{ fail = \"trap\" }",
+    );
+    let server = TestServer::start(&failing);
+    server.submit(&server.token, json!({ "name": "first" }));
+    server.until(&server.token, "/v1/runs/first", |run| {
+        run["status"] == "failed"
+    });
+    let called = request(&server, &server.token, &call(json!({ "idea": "go" })));
+    let said = called["result"]["content"][0]["text"]
+        .as_str()
+        .expect("a text");
+    assert_eq!(called["result"]["isError"], true, "{called}");
+    let commands: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains("strata-host "))
+        .collect();
+    assert_eq!(commands.len(), 1, "{said}");
+    assert!(commands[0].contains("strata-host resume t-"), "{said}");
+    assert!(commands[0].contains(" --server URL"), "{said}");
+}

@@ -93,11 +93,16 @@ impl Inspected<'_> {
     /// Loads the state, and finds out which process works on it.
     fn load(&self) -> Result<(SavedTeam, HolderState), CommandFailure> {
         let holder = HolderState::read(self.location, self.at);
-        let saved = load_saved(self.location, self.at)?;
-        let holder = match self.served {
-            Some(run) => run.holder(saved.stepper.env().status),
-            None => holder.reread(self.location),
+        let mut saved = load_saved(self.location, self.at)?;
+        let Some(run) = self.served else {
+            return Ok((saved, holder.reread(self.location)));
         };
+        let mut env = saved.stepper.env().clone();
+        let holder = run.holder(env.status);
+        if run.at == StateSelector::Head {
+            env.cap_reached.clone_from(&run.cap_reached);
+            saved.stepper = saved.stepper.with_env(env);
+        }
         Ok((saved, holder))
     }
 

@@ -2,7 +2,7 @@
 //! name it. The requests to the server are in `remote`.
 
 use serde_json::Value;
-use strata_core::record::event::Status;
+use strata_core::record::event::{CapReached, Status};
 use strata_core::record::id::CheckpointId;
 use strata_core::record::money::Usd;
 use strata_host::clock::parse_rfc3339;
@@ -26,6 +26,8 @@ pub(super) struct RunAtServer<'a> {
     pub(super) at: StateSelector,
     /// Where it is in its life.
     pub(super) row: RunRow,
+    /// The cap above it that is used up. The document of a state does not have it.
+    pub(super) cap_reached: Option<CapReached>,
     /// What is missing for a worker to take it.
     pub(super) missing: Option<String>,
 }
@@ -48,6 +50,7 @@ impl<'a> RunAtServer<'a> {
             server,
             at,
             row: row_of(document, name)?,
+            cap_reached: cap_reached(document),
             missing: describe_missing_at_server(document),
         })
     }
@@ -80,6 +83,15 @@ impl<'a> RunAtServer<'a> {
             add_server(command, self.server);
         }
     }
+}
+
+/// Returns the cap above a run that is used up, from the document in which a server describes the run.
+pub(super) fn cap_reached(document: &Value) -> Option<CapReached> {
+    let reached = &document["cap_reached"];
+    Some(CapReached {
+        scope: reached["scope"].as_str()?.to_owned(),
+        cap: Usd::from_dollars(reached["cap"].as_f64()?),
+    })
 }
 
 /// Returns who continues a run with this status that is kept at a server.

@@ -21,7 +21,7 @@ use strata_host::mcp_server::{
 use strata_host::storage::{
     LifecycleState, ServedFilter, ServedRun, StateSelector, StoreError, stored_run_name,
 };
-use strata_host::view::{Continuation, EndedRun, status_at_rest};
+use strata_host::view::{CommandArgument, Continuation, EndedRun, RunEnding, status_at_rest};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -257,7 +257,33 @@ impl TenantRuns {
             continuation: Continuation::Workers,
         };
         let status = status_at_rest(&saved.stepper).unwrap_or(saved.stepper.env().status);
-        Ok(ended.ending(status))
+        let mut ending = ended.ending(status);
+        // An answer is all that it waits for.
+        if status == Status::Waiting {
+            ending.resume_commands.clear();
+        }
+        adapt_commands(&mut ending);
+        Ok(ending)
+    }
+}
+
+/// Lets the commands for people work through a server, which changes no files of a run.
+fn adapt_commands(ending: &mut RunEnding) {
+    ending.resume_commands.retain(|command| {
+        !command.arguments.iter().any(|argument| {
+            matches!(
+                argument,
+                CommandArgument::TeamFile(_) | CommandArgument::Assignment { .. }
+            )
+        })
+    });
+    let answer = ending.requests.answer_command.iter_mut();
+    for command in answer.chain(&mut ending.resume_commands) {
+        let option = [
+            CommandArgument::word("--server"),
+            CommandArgument::placeholder("URL"),
+        ];
+        command.arguments.extend(option);
     }
 }
 

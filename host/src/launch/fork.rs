@@ -18,7 +18,7 @@ use strata_driver::public_event::{action_name, count_lines};
 use strata_manifest::Definition;
 use strata_storage::{
     CapScope, Durability, Handover, NewSubmission, Record, RunNeeds, SavedDefinition, SavedRun,
-    ServerRecord, StateSelector, StorageLocation, StoreError, SubmissionIdentity,
+    ServerRecord, StateSelector, StorageLocation, StoreError, SubmissionIdentity, check_run_name,
 };
 
 use super::opened_team::{OpenedTeam, StateOrigin};
@@ -123,6 +123,10 @@ pub fn fork(fork: &ForkRequest) -> Result<CreatedFork, LaunchError> {
 /// storage, which a run may be writing at the same time.
 fn fork_elsewhere(fork: &ForkRequest, to: &StorageLocation) -> Result<CreatedFork, LaunchError> {
     to.require_vacant()?;
+    // A server names the forks of its tenants itself.
+    if let (None, Some(_), Some(name)) = (&fork.queued, to.database(), to.run_name()) {
+        check_run_name(name).map_err(LaunchError::InvalidInput)?;
+    }
     let origin = load_saved(&fork.storage, &StateSelector::Checkpoint(fork.at.clone()))?;
     let head = load_saved(&fork.storage, &StateSelector::Head)?;
     let account = match fork.storage.read_saved()? {

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use strata_core::record::event::{CapReached, Status};
-use strata_core::record::money::Usd;
+use strata_core::record::event::Status;
 use strata_host::clock::stopwatch;
 use strata_host::difference::StateDifference;
 use strata_host::launch::load_saved_with_provenance;
@@ -28,7 +27,7 @@ use crate::diff::ComparedSide;
 use crate::end_report::EndReport;
 use crate::inspect::{inspect_copy, is_call_of, show_calls};
 use crate::result::show_output;
-use crate::run_at_server::{RunAtServer, add_server, continuation_at_server, row_of};
+use crate::run_at_server::{RunAtServer, add_server, cap_reached, continuation_at_server, row_of};
 use crate::sanitize::sanitize;
 use crate::{CommandFailure, checkpoints, diff, exit_code, files, runs, workers};
 
@@ -280,7 +279,7 @@ impl Remote<'_> {
         let status = saved.stepper.env().status;
         // The document of the state does not have the cap above the run that stopped it.
         let mut env = saved.stepper.env().clone();
-        env.cap_reached = reached_cap(view);
+        env.cap_reached = cap_reached(view);
         let stepper = saved.stepper.with_env(env);
         let ended = EndedRun {
             stepper: &stepper,
@@ -449,15 +448,6 @@ fn split_at<'a>(text: &'a str, checkpoint: Option<&'a str>) -> (&'a str, Option<
         (Some((run, at)), None) => (run, Some(at)),
         (None, None) => (text, None),
     }
-}
-
-/// Returns the cap above a run that is used up.
-fn reached_cap(view: &Value) -> Option<CapReached> {
-    let reached = &view["cap_reached"];
-    Some(CapReached {
-        scope: reached["scope"].as_str()?.to_owned(),
-        cap: Usd::from_dollars(reached["cap"].as_f64()?),
-    })
 }
 
 /// Whether a run has ended, or goes on only if somebody does something.
