@@ -88,6 +88,10 @@ static CASES: LazyLock<Vec<(Value, Result<Value, (&str, &str)>)>> = LazyLock::ne
             json!(["call", "hidden", {}]),
             Err(("denied", "`hidden` is not granted")),
         ),
+        (
+            json!(["call", "nosuch", {}]),
+            Err(("denied", "there is no tool `nosuch`; there are `echo`, ")),
+        ),
         (json!(["many", []]), Ok(json!([]))),
         (
             json!(["many", [["echo", { "n": 1 }], ["known", {}], ["echo", { "n": 1 }]]]),

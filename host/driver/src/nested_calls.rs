@@ -282,10 +282,33 @@ impl<'a> ToolAccess<'a> {
         let exact = granted.iter().find(|(tool, _)| tool.name == *name);
         let found = exact.or_else(|| granted.iter().find(|(_, known)| known.model_name == *name));
         found.copied().ok_or_else(|| {
-            denied(format!(
-                "the tool `{}` is not granted; add it to `tools` in `[role.action.allow]`",
-                summarize(name)
-            ))
+            let shown = summarize(name);
+            if self.exists(name) {
+                return denied(format!(
+                    "the tool `{shown}` is not granted; add it to `tools`, in `[role.action.allow]` or at the `[[role.tool]]`"
+                ));
+            }
+            let names: Vec<String> = granted
+                .iter()
+                .map(|(tool, _)| format!("`{}`", tool.name))
+                .collect();
+            let there = match &names[..] {
+                [] => "none is granted".to_owned(),
+                names => format!("there are {}", names.join(", ")),
+            };
+            // No grant helps.
+            HostError::new(
+                HostErrorKind::Denied,
+                format!("there is no tool `{shown}`; {there}"),
+            )
+        })
+    }
+
+    /// Whether the role has a tool of this name, granted or not.
+    fn exists(&self, name: &str) -> bool {
+        self.tools.as_ref().is_some_and(|known| {
+            let mut all = known.tools.tools.iter().zip(&known.settings.tools);
+            all.any(|(tool, settings)| tool.name == name || settings.model_name == name)
         })
     }
 
