@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::ASKING;
 use super::client::{TestServer, wherever_runs_are};
+use crate::process::Process;
 
 #[test]
 fn nothing_takes_the_place_of_a_run_that_is_named_by_its_id() {
@@ -134,5 +135,18 @@ fn a_fork_by_a_command_is_not_given_the_name_of_a_run_of_another_tenant() {
             .as_array()
             .map(Vec::len),
         Some(1)
+    );
+}
+
+#[test]
+fn a_text_that_is_no_token_is_not_taken_for_a_server_that_is_away() {
+    let server = TestServer::start(ASKING);
+    let address = format!("http://127.0.0.1:{}", server.port);
+    let mut command = server.place.command(&["runs", "--server", &address]);
+    command.env("STRATA_TOKEN", format!("{}\nmore", server.token));
+    let refused = Process::spawn(command).end().expect(2);
+    assert!(
+        refused.stderr.contains("`$STRATA_TOKEN` is no token"),
+        "{refused:?}"
     );
 }

@@ -53,6 +53,12 @@ pub(super) fn run(command: Command, url: &str, printer: &Printer) -> Result<u8, 
     let token = std::env::var(TOKEN_VARIABLE)
         .ok()
         .filter(|token| !token.is_empty());
+    let is_text = |token: &String| token.bytes().all(|byte| byte.is_ascii_graphic());
+    if token.as_ref().is_some_and(|token| !is_text(token)) {
+        return Err(CommandFailure::usage(format!(
+            "`${TOKEN_VARIABLE}` is no token: it has a space, a line break or another character that no token has"
+        )));
+    }
     let is_quiet = match &command {
         Command::Wait(args) => args.quiet,
         Command::Submit(args) => args.quiet,

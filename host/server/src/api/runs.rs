@@ -184,7 +184,7 @@ fn wait_of(headers: &HeaderMap) -> Result<Duration, Problem> {
     let seconds = wait.parse().ok().filter(|seconds| *seconds <= MAX_WAIT_S);
     let seconds = seconds.ok_or_else(|| {
         Problem::refused(format!(
-            "`Prefer: wait=N` takes at most {MAX_WAIT_S} seconds"
+            "`Prefer: wait=N` takes a whole number of seconds, at most {MAX_WAIT_S}"
         ))
     })?;
     Ok(Duration::from_secs(seconds))
