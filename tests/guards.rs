@@ -236,6 +236,57 @@ fn a_guard_that_fails_after_a_role_has_answered_is_repeated_alone() {
     assert_eq!(results(&resumed), [seen("one"), seen("two")]);
 }
 
+/// A role whose model and code call a tool of a server that writes.
+const LIBRARY: &str = r#"
+schema = "strata.team/1"
+[team]
+name = "library"
+idea = "go"
+[llm]
+provider = "scripted"
+replies = "replies.toml"
+[mcp.pages]
+command = ["python3", "server.py"]
+[[role]]
+name = "Clerk"
+watch = ["UserRequirement"]
+react = "tools"
+after = { component = "probe.wasm", config = { steps = [{ say = "{inputs}" }] } }
+[[role.tool]]
+mcp = "pages"
+tools = ["*"]
+[[role.action]]
+name = "script"
+component = "probe.wasm"
+config = { steps = [{ tool = "pages/order", arguments = { n = 7 } }, { say = "{reads}" }] }
+[role.action.allow]
+tools = ["pages/*"]
+"#;
+
+#[test]
+fn a_guard_that_fails_on_the_result_of_a_server_stops_the_run_and_the_call_is_not_sent_again() {
+    let broken = LIBRARY.replace("{ say = \"{inputs}\" }", "{ fail = \"error\" }");
+    let fails = broken.replace("\"server.py\"", "\"server.py\", \"fails=order\"");
+    let direct = CALL_SCRIPT.replace("\"script\"", "\"pages__order\"");
+    for (team, replies) in [
+        (&broken, &*direct),
+        (&fails, &*direct),
+        (&broken, CALL_SCRIPT),
+    ] {
+        let place = place(team, replies);
+        place.write("server.py", SERVER);
+        let failed = place.run().expect(3);
+        let expected = "the guard `after` failed: error";
+        assert!(failed.stderr.contains(expected), "{}", failed.stderr);
+        place.write("team.toml", LIBRARY);
+        let resumed = resume_with_team_file(&place);
+        assert_eq!(of_kind(&resumed, "turn").len(), 1, "{resumed:?}");
+        assert!(result(&resumed, "pages/order").len() > 2, "{resumed:?}");
+        let calls = String::from_utf8(place.read("calls.txt")).expect("a text");
+        assert_eq!(calls.lines().count(), 1, "{calls}");
+    }
+}
+
 #[test]
 fn a_guard_is_told_which_tool_of_a_server_was_called_and_sees_its_errors() {
     let team = r#"

@@ -9,6 +9,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::record::host_call::Grant;
+use crate::record::id::GuardMoment;
 use crate::record::work::Work;
 
 /// How an action failed.
@@ -45,6 +46,9 @@ pub enum FaultKind {
     OutputLimit,
     /// The model of a tools role replied as often as it may without an answer.
     Turns,
+    /// A guard of a tools role failed. It has the same name as `Host`, but is never a failure of the tool that was
+    /// called; its cause is that of the guard.
+    Guard(GuardMoment),
 }
 
 impl FaultKind {
@@ -60,7 +64,7 @@ impl FaultKind {
             Self::Stack => "stack",
             Self::OutputInvalid | Self::OutputLimit => "output-invalid",
             Self::Denied => "denied",
-            Self::Host => "host",
+            Self::Host | Self::Guard(_) => "host",
             Self::StateConflict => "state-conflict",
             Self::Think => "think",
             Self::Interrupted => "interrupted",
@@ -399,6 +403,8 @@ mod tests {
                 Denied,
                 Interrupted,
                 Turns,
+                Guard(GuardMoment::Before),
+                Guard(GuardMoment::After),
             ],
             true,
             Retryability::Final,

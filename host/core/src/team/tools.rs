@@ -126,6 +126,7 @@ impl ToolLoop {
                 }
                 FaultKind::Trap
                 | FaultKind::Host
+                | FaultKind::Guard(_)
                 | FaultKind::StateConflict
                 | FaultKind::Think
                 | FaultKind::Turns

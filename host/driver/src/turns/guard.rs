@@ -316,14 +316,14 @@ impl Guard {
         }
     }
 
-    /// Returns the fault of an attempt whose guard failed. Its kind is one after which the recorded
-    /// calls of the attempt are kept, so that neither the model nor the tool is paid again.
+    /// Returns the fault of an attempt whose guard failed. After this kind of fault the recorded calls of the
+    /// attempt are kept, so that neither the model nor the tool is paid again.
     fn fault(&self, kind: FaultKind, message: &str) -> Fault {
         let name = self.moment.name();
         let message = format!("the guard `{name}` failed: {kind}: {message}");
         Fault {
             retryability: Retryability::Final,
-            ..Fault::new(FaultKind::Host, message)
+            ..Fault::new(FaultKind::Guard(self.moment), message)
         }
     }
 }
@@ -421,11 +421,15 @@ mod tests {
         assert_eq!(decision, Ok(CallDecision::Reject("not: this".into())));
         for answer in ["", "yes", "allow: everything", "{\"decision\": \"allow\"}"] {
             let fault = decided(says(answer)).await.expect_err(answer);
-            assert_eq!(fault.kind, FaultKind::Host, "{answer}");
+            assert_eq!(
+                fault.kind,
+                FaultKind::Guard(GuardMoment::Before),
+                "{answer}"
+            );
         }
         let trap = Fault::new(FaultKind::Trap, "unreachable");
         let fault = decided(Err(trap)).await.expect_err("a trap");
-        assert_eq!(fault.kind, FaultKind::Host);
+        assert_eq!(fault.kind, FaultKind::Guard(GuardMoment::Before));
         assert!(
             fault.message.contains("the guard `before` failed: trap"),
             "{fault:?}"
