@@ -132,6 +132,29 @@ fn replay_shows_that_a_guard_decides_otherwise_than_it_did() {
 }
 
 #[test]
+fn the_fault_of_a_guard_says_where_the_guard_is() {
+    let check = |guard: &str, file: &str| {
+        let line = DESK.lines().find(|line| line.starts_with("before"));
+        let team = DESK.replace(line.expect("a guard"), guard);
+        let place = place(&team, CALL_SCRIPT);
+        place.write("guard.py", "return \"perhaps\"\n");
+        place.write("broken.js", "throw new Error(\"broken\");\n");
+        let failed = place.run().expect(3);
+        let line = team.lines().position(|line| line == guard).expect("a line") + 1;
+        let expected = format!(
+            "edit `{file}`, or its `config` in the team file (team.toml:{line}), then resume"
+        );
+        assert!(
+            failed.stderr.contains(&expected),
+            "{expected}: {}",
+            failed.stderr
+        );
+    };
+    check("before = { script = \"guard.py\" }", "guard.py");
+    check("after = { script = \"broken.js\" }", "broken.js");
+}
+
+#[test]
 fn a_guard_has_no_tools() {
     let granting = DESK.replace(
         "wipe = \"deny: too dangerous\" } }] }",

@@ -9,6 +9,7 @@ use strata_core::machine::stepper::{Stepper, component_slot, retry_policy};
 use strata_core::record::conversation::reply_text;
 use strata_core::record::fault::{Fault, FaultCause, FaultKind, Retryability};
 use strata_core::record::host_call::{CallOutcome, Grant, HostCall, HostCallKind};
+use strata_core::record::id::{Slot, SlotKind};
 use strata_core::record::work::{CallKey, Work};
 
 use strata_base::text::excerpt::excerpt;
@@ -77,12 +78,21 @@ impl FaultView {
         let (index, action) = index_and_name_of_call(stepper, call);
         let calls = &open.progress.recorded_calls;
         let last_calls = &calls[calls.len().saturating_sub(MAX_CALLS)..];
-        let origin = component_slot(role, call.role, call.work)
-            .and_then(|slot| provenance.component_origin(slot));
+        let (component, slot) = match fault.kind {
+            FaultKind::Guard(moment) => {
+                let kind = SlotKind::Guard(moment);
+                let slot = Slot {
+                    role: call.role,
+                    kind,
+                };
+                (moment.name(), Some(slot))
+            }
+            _ => (action, component_slot(role, call.role, call.work)),
+        };
         let failed = FailedAction {
-            name: format!("{}.{action}", role.name),
+            name: format!("{}.{component}", role.name),
             retries: retry_policy(role, call.work).retries,
-            origin,
+            origin: slot.and_then(|slot| provenance.component_origin(slot)),
         };
         Some(Self {
             role: role.name.clone(),
@@ -216,7 +226,7 @@ pub fn response_document_text(kind: &str, response: &Value) -> Option<String> {
 /// says nothing, on the kind; never on the message, whose text a guest may choose.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FaultAdvice {
-    /// The action that failed: `ROLE.ACTION`.
+    /// What failed: `ROLE.ACTION`, or `ROLE.before` and `ROLE.after` for the guards of a role.
     pub action: String,
     /// The line of the team file that names its component: `team.toml:17`. `None` if it has no
     /// component.
@@ -318,9 +328,9 @@ impl CodeSource {
     }
 }
 
-/// An action that failed, and what its advice depends on besides the fault.
+/// An action or a guard that failed, and what its advice depends on besides the fault.
 struct FailedAction<'a> {
-    /// `ROLE.ACTION`.
+    /// `ROLE.ACTION`, or the role and the word for the guard.
     name: String,
     /// How often the action is retried automatically.
     retries: u32,
@@ -380,6 +390,9 @@ impl FailedAction<'_> {
             }
             FaultCause::TemporaryFiles => Remedy::FreeTemporarySpace,
             FaultCause::ContextTooLong => Remedy::ShortenConversation,
+            FaultCause::NestedCall if matches!(fault.kind, FaultKind::Guard(_)) => {
+                return self.code_remedy();
+            }
             // The message names the tool that failed.
             FaultCause::NestedCall => return None,
             FaultCause::Declared
