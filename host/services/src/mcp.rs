@@ -35,6 +35,7 @@ mod stdio;
 #[cfg(test)]
 mod tests;
 mod tool;
+mod valid_blocks;
 
 pub use legible::removed_for_models;
 pub use lock::{LockedTools, ToolDigests};

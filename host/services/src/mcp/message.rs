@@ -108,7 +108,7 @@ fn from_value(value: Value) -> Option<Incoming> {
         }),
         (Some(_), None) => Reply::Error(RpcError {
             code: 0,
-            message: "the result is not an object".into(),
+            message: "the server's result is invalid: it is not an object".into(),
             data: Value::Null,
         }),
         (None, None) => return None,

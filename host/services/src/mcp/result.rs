@@ -15,6 +15,7 @@ use strata_core::record::json::Json;
 
 use super::legible::removed_for_models;
 use super::message::RpcError;
+use super::valid_blocks::valid_blocks;
 use crate::models::NOT_AN_IMAGE;
 use crate::plugin::CompiledSchema;
 
@@ -253,38 +254,58 @@ fn placeholder(media_type: &str, bytes: u64) -> String {
     format!("[{shown}, {}]", format_bytes(bytes))
 }
 
-/// Returns the record of a result. One that does not follow the schema of its tool becomes an error that
-/// says where; its blocks are kept.
+/// Returns the record of a result. One that is invalid, or does not follow the schema of its tool, becomes an error
+/// that says where; its valid blocks are kept.
 pub(super) fn result_record(
     mut result: Map<String, Value>,
     schema: Option<&CompiledSchema>,
 ) -> Json {
     let mut kept = Map::new();
-    let is_error = result.get("isError").and_then(Value::as_bool) == Some(true);
     let data = result.remove("structuredContent");
-    let mut content = match result.remove("content") {
-        Some(Value::Array(content)) => content,
-        _ => Vec::new(),
+    let (is_error, bad_flag) = match result.remove("isError") {
+        None | Some(Value::Null) => (false, None),
+        Some(Value::Bool(is_error)) => (is_error, None),
+        Some(_) => (
+            false,
+            Some("`isError` is neither `true` nor `false`".into()),
+        ),
     };
-    let misfit = match (schema, is_error) {
+    let may_lack_content = data.is_some() || is_error;
+    let (mut content, bad_content) = valid_blocks(result.remove("content"), may_lack_content);
+    let invalid = bad_content.or(bad_flag);
+    let misfit = match (schema, is_error || invalid.is_some()) {
         (Some(schema), false) => match &data {
             None => Some("there is no `structuredContent`".to_owned()),
             Some(data) => schema.check(data).err(),
         },
         _ => None,
     };
-    if let Some(why) = &misfit {
-        let text = format!("the result does not follow the `outputSchema` of the tool: {why}");
+    let failure = match (invalid, misfit) {
+        (Some(why), _) => Some(format!("the server's result is invalid: {why}")),
+        (None, Some(why)) => Some(format!(
+            "the result does not follow the `outputSchema` of the tool: {why}"
+        )),
+        (None, None) => (is_error && says_nothing(&content, data.as_ref()))
+            .then(|| "the server reported an error without a text".to_owned()),
+    };
+    if let Some(text) = &failure {
         content.push(json!({ "type": "text", "text": text }));
     }
     kept.insert("content".into(), Value::Array(content));
     if let Some(data) = data {
         kept.insert("structuredContent".into(), data);
     }
-    if is_error || misfit.is_some() {
+    if is_error || failure.is_some() {
         kept.insert("isError".into(), Value::Bool(true));
     }
     Json::from(Value::Object(kept))
+}
+
+/// Returns whether a model would be told nothing.
+fn says_nothing(content: &[Value], data: Option<&Value>) -> bool {
+    let mut blocks = content.iter().map(read_block);
+    let is_blank = |block: Block<'_>| matches!(block, Block::Text(text) if text.trim().is_empty());
+    data.is_none_or(Value::is_null) && blocks.all(is_blank)
 }
 
 /// Returns the record of an error of JSON-RPC.
@@ -430,6 +451,100 @@ mod tests {
             (true, "t".into())
         );
         assert!(!record(json!({ "structuredContent": { "n": 5 } })).0);
+    }
+
+    #[test]
+    fn a_result_that_is_invalid_is_an_error_that_says_what_is_wrong_and_keeps_the_valid_blocks() {
+        let check = |result: Value, expected: &str| {
+            let Value::Object(fields) = &result else {
+                panic!("an object")
+            };
+            let record = result_record(fields.clone(), None);
+            let Ok(ToolAnswer::Returned(read)) = ToolAnswer::from_record(&record) else {
+                panic!("a result: {record:?}")
+            };
+            assert_eq!(
+                (read.is_error, read.text().as_str()),
+                (true, expected),
+                "{result}"
+            );
+        };
+        let invalid = |result: Value, why: &str| {
+            check(result, &format!("the server's result is invalid: {why}"));
+        };
+        invalid(json!({}), "`content` is missing");
+        for content in [json!("not a list"), json!(null), json!({})] {
+            invalid(json!({ "content": content }), "`content` is not a list");
+        }
+        let both = json!({ "content": null, "isError": true });
+        invalid(both, "`content` is not a list");
+        let flag = json!({ "content": [], "isError": "yes" });
+        invalid(flag, "`isError` is neither `true` nor `false`");
+        let blocks = [
+            (json!(5), "` is not an object"),
+            (json!({ "text": "t" }), ".type` is missing"),
+            (json!({ "type": "text" }), ".text` is missing"),
+            (
+                json!({ "type": "text", "text": 5 }),
+                ".text` is not a string",
+            ),
+            (
+                json!({ "type": "image", "data": "AAAA" }),
+                ".mimeType` is missing",
+            ),
+            (
+                json!({ "type": "image", "mimeType": "image/png", "data": "%" }),
+                ".data` is not base64",
+            ),
+            (
+                json!({ "type": "audio", "mimeType": "audio/wav" }),
+                ".data` is missing",
+            ),
+            (
+                json!({ "type": "resource_link", "name": "n" }),
+                ".uri` is missing",
+            ),
+            (json!({ "type": "resource" }), ".resource` is not an object"),
+            (
+                json!({ "type": "resource", "resource": { "uri": "u" } }),
+                ".resource.text` is missing",
+            ),
+            (
+                json!({ "type": "resource", "resource": { "uri": "u", "blob": "?" } }),
+                ".resource.blob` is not base64",
+            ),
+        ];
+        for (block, why) in blocks {
+            let text = |text: &str| json!({ "type": "text", "text": text });
+            let content = [text("before"), block, text("after"), json!(7)];
+            let expected =
+                format!("before\nafter\nthe server's result is invalid: `content[1]{why}");
+            check(json!({ "content": content }), &expected);
+        }
+    }
+
+    #[test]
+    fn an_error_without_a_text_says_so() {
+        let text = |result: Value| {
+            let Value::Object(fields) = result else {
+                panic!("an object")
+            };
+            let record = result_record(fields, None);
+            match ToolAnswer::from_record(&record) {
+                Ok(ToolAnswer::Returned(result)) if result.is_error => result.text(),
+                other => panic!("an error: {other:?}"),
+            }
+        };
+        let silent = "the server reported an error without a text";
+        assert_eq!(text(json!({ "isError": true })), silent);
+        assert_eq!(text(json!({ "content": [], "isError": true })), silent);
+        let blank = json!([{ "type": "text", "text": " " }]);
+        assert_eq!(
+            text(json!({ "content": blank, "isError": true })),
+            format!(" \n{silent}")
+        );
+        let data = json!({ "structuredContent": { "why": "quota" }, "isError": true });
+        assert_eq!(text(data), "{\"why\":\"quota\"}");
     }
 
     #[test]
