@@ -84,14 +84,14 @@ struct State {
     has_handshake: bool,
     /// The last lines on standard error.
     stderr: VecDeque<String>,
-    /// The beginning of the first line on its standard output that was no message.
-    stray_line: Option<String>,
+    /// The first line on its standard output that was no message.
+    stray_line: Option<StrayLine>,
     /// Whether a message has arrived.
     has_spoken: bool,
     /// The newest request that was given up without an answer, if it and all later ones have none.
     given_up: Option<u64>,
-    /// The stray line of the last request that was given up and has one.
-    given_up_line: Option<String>,
+    /// The stray line of the last request that was given up, if it has one.
+    given_up_line: Option<StrayLine>,
     /// How many answers, and notes of progress of open calls, have arrived.
     signs_of_life: u64,
 }
@@ -99,8 +99,44 @@ struct State {
 /// A request that waits for its answer.
 struct WaitingRequest {
     reply: oneshot::Sender<ExchangeResult>,
-    /// The beginning of a line that is no message and arrived meanwhile. It may have been meant as the answer.
-    stray_line: Option<String>,
+    /// A line that is no message and arrived meanwhile. It may have been meant as the answer.
+    stray_line: Option<StrayLine>,
+}
+
+/// A line on its standard output that is no message.
+#[derive(Clone)]
+struct StrayLine {
+    /// The beginning of the line as text.
+    text: String,
+    is_utf8: bool,
+}
+
+impl StrayLine {
+    fn new(line: &[u8]) -> Self {
+        let start = &line[..line.len().min(STRAY_BYTES)];
+        Self {
+            text: excerpt(&visible_text(start), STRAY_CHARS),
+            is_utf8: std::str::from_utf8(line).is_ok(),
+        }
+    }
+
+    /// Returns it as a quotation. The text may look like a message although the bytes are none.
+    fn quote(&self) -> String {
+        let text = &self.text;
+        if self.is_utf8 {
+            format!("`{text}`")
+        } else {
+            format!("`{text}` (its bytes are not UTF-8)")
+        }
+    }
+
+    /// Returns what is said of a line that arrived while an answer was waited for.
+    fn describe(&self) -> String {
+        format!(
+            "the server wrote a line that is no message of the protocol: {}",
+            self.quote()
+        )
+    }
 }
 
 impl Shared {
@@ -115,32 +151,36 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that nothing more arrives, and fails all requests that wait.
-    fn end(&self, reason: impl FnOnce(&State) -> String) {
+    /// Notes that nothing more arrives, and fails all requests that wait. The last words are added to the reason.
+    fn end(&self, reason: &str) {
         let mut state = self.lock();
         if state.ended.is_some() {
             return;
         }
-        let reason = reason(&state);
         for (_, waiting) in std::mem::take(&mut state.waiting) {
+            // What was written before a request, or while another one waited, is not meant as its answer.
+            let words = state.last_words(waiting.stray_line.as_ref());
+            let lost = LostAnswer::unknown(format!("{reason}{words}"));
             // It is no error if nobody waits any more.
-            let _ = waiting.reply.send(Err(LostAnswer::unknown(reason.clone())));
+            let _ = waiting.reply.send(Err(lost));
         }
-        state.ended = Some(reason);
+        state.ended = Some(format!("{reason}{}", state.last_words(None)));
     }
 }
 
 impl State {
-    /// Returns what it wrote instead of messages, and the last lines on standard error, to follow a message.
-    fn last_words(&self) -> String {
+    /// Returns what it wrote instead of messages, and the last lines on standard error, to follow a message. `meant`
+    /// is the line that may have been meant as the answer that the message is about: who has sent a message is a
+    /// server, and its other lines do not matter.
+    fn last_words(&self, meant: Option<&StrayLine>) -> String {
         let mut words = String::new();
-        // Who has sent a message is a server, so only a line that may have been meant as an answer counts.
-        let mut meant = self.waiting.values();
-        let meant = meant.find_map(|waiting| waiting.stray_line.as_deref());
         if let (Some(line), false) = (&self.stray_line, self.has_spoken) {
-            words = format!("; its standard output has no messages, but `{line}`");
-        } else if let Some(line) = meant.or(self.given_up_line.as_deref()) {
-            words = format!("; {}", describe_stray_line(line));
+            words = format!(
+                "; its standard output has no messages, but {}",
+                line.quote()
+            );
+        } else if let Some(line) = meant {
+            words = format!("; {}", line.describe());
         }
         if !self.stderr.is_empty() {
             words += "; the last lines of its standard error:";
@@ -285,14 +325,12 @@ impl StdioConnection {
     /// What is returned is a description of it, for people.
     pub(super) fn stray_line(&self, id: u64) -> Option<String> {
         let state = self.shared.lock();
-        let line = state.waiting.get(&id)?.stray_line.as_deref()?;
-        Some(describe_stray_line(line))
+        Some(state.waiting.get(&id)?.stray_line.as_ref()?.describe())
     }
 
     /// Fails all requests that wait, for this reason, and kills it with all its descendants.
     pub(super) fn stop(&self, reason: &str) {
-        self.shared
-            .end(|state| format!("{reason}{}", state.last_words()));
+        self.shared.end(reason);
         self.kill();
     }
 
@@ -314,12 +352,13 @@ impl StdioConnection {
         kill_child(&self.child);
     }
 
-    /// Returns why nothing more arrives, or its last words if it has not ended.
+    /// Returns its last words, for a request that was just given up. They are empty if it has ended: the reason
+    /// has them.
     pub(super) fn last_words(&self) -> String {
         let state = self.shared.lock();
         match &state.ended {
             Some(_) => String::new(),
-            None => state.last_words(),
+            None => state.last_words(state.given_up_line.as_ref()),
         }
     }
 }
@@ -341,9 +380,7 @@ impl Drop for ForgetOnDrop<'_> {
         let mut state = self.shared.lock();
         if let Some(waiting) = state.waiting.remove(&self.id) {
             state.given_up = state.given_up.max(Some(self.id));
-            if waiting.stray_line.is_some() {
-                state.given_up_line = waiting.stray_line;
-            }
+            state.given_up_line = waiting.stray_line;
         }
         state.calls.remove(self.id);
     }
@@ -384,19 +421,17 @@ fn write_lines(stdin: Option<ChildStdin>, lines: &sync::Receiver<String>) {
 fn read_output(output: impl Read, shared: &Shared, child: &SharedChild) {
     if let Err(excess) = read_messages(output, shared) {
         let most = format_bytes(MAX_MESSAGE_BYTES as u64);
-        shared.end(|state| match excess {
-            Excess::Message => format!("it sent a message of more than {most}, and was stopped"),
-            Excess::NoMessages => {
-                let words = state.last_words();
-                format!("it wrote more than {most} without a message, and was stopped{words}")
-            }
-        });
+        let what = match excess {
+            Excess::Message => format!("sent a message of more than {most}"),
+            Excess::NoMessages => format!("wrote more than {most} without a message"),
+        };
+        shared.end(&format!("it {what}, and was stopped"));
         kill_child(child);
     }
     shared.lock().is_drained = true;
     // What is said about the end of the process says more.
     thread::sleep(DRAIN_TIME);
-    shared.end(|state| format!("it closed its standard output{}", state.last_words()));
+    shared.end("it closed its standard output");
 }
 
 /// What is longer than a message may be.
@@ -444,12 +479,11 @@ fn note_stray_line(line: &[u8], shared: &Shared) {
     if !is_first && state.waiting.is_empty() {
         return;
     }
-    let line = &line[..line.len().min(STRAY_BYTES)];
-    let line = excerpt(&visible_text(line), STRAY_CHARS);
+    let line = StrayLine::new(line);
     for waiting in state.waiting.values_mut() {
         // What begins like an answer is not replaced by what does not.
-        let is_answer = |line: &str| line.starts_with('{');
-        if is_answer(&line) || !waiting.stray_line.as_deref().is_some_and(is_answer) {
+        let is_answer = |line: &StrayLine| line.text.starts_with('{');
+        if is_answer(&line) || !waiting.stray_line.as_ref().is_some_and(is_answer) {
             waiting.stray_line = Some(line.clone());
         }
     }
@@ -460,11 +494,6 @@ fn note_stray_line(line: &[u8], shared: &Shared) {
             shared.server
         );
     }
-}
-
-/// Returns what is said of a line that is no message, and arrived while an answer was waited for.
-fn describe_stray_line(line: &str) -> String {
-    format!("the server wrote a line that is no message of the protocol: `{line}`")
 }
 
 /// Returns what was written as text, without characters that are not seen.
@@ -553,5 +582,5 @@ fn watch_end(pid: u32, shared: &Shared) {
         thread::sleep(DRAIN_POLL);
         left = left.saturating_sub(DRAIN_POLL);
     }
-    shared.end(|state| format!("its process has ended{}", state.last_words()));
+    shared.end("its process has ended");
 }

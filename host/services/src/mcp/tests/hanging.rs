@@ -257,7 +257,11 @@ async fn an_answer_that_is_no_message_is_named_when_its_call_is_given_up() {
         assert!(what.chars().count() < 400, "{what}");
         servers.close().await;
     };
-    check(r#"b'{"id": \xff\x1b[1m"'"#, "{\"id\": \u{fffd} [1m\"`").await;
+    check(
+        r#"b'{"id": \xff\x1b[1m"'"#,
+        "{\"id\": \u{fffd} [1m\"` (its bytes are not UTF-8)",
+    )
+    .await;
     let deep = r#"b'{"jsonrpc":"2.0","id":3,"result":' + b'{"a":' * 3000 + b'1' + b'}' * 3001"#;
     check(
         deep,
@@ -265,4 +269,40 @@ async fn an_answer_that_is_no_message_is_named_when_its_call_is_given_up() {
     )
     .await;
     check("b'debug: 1'", "then this`").await;
+}
+
+#[tokio::test]
+async fn a_line_that_is_no_message_is_part_of_the_fault_of_no_other_call() {
+    let script = r#"
+def call(id, tool):
+    if tool == "slow":
+        print("stray of slow", flush=True)
+        time.sleep(1000)
+    if tool == "hang":
+        time.sleep(1)
+        print("last words", file=sys.stderr, flush=True)
+        os._exit(3)
+"#;
+    let servers = servers(
+        &format!("{OLD}\n{script}\n{IN_THREADS}"),
+        Duration::from_secs(20),
+    );
+    let server = servers.get("s").expect("the server");
+    let running = server.running().await.expect("it starts");
+    let given_up = assert_timed_out(call(&running, "slow", 300).await);
+    assert!(given_up.contains("`stray of slow`"), "{given_up}");
+    // The second call begins after the line of the first one, and ends with the same process.
+    let later = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        call(&running, "hang", 20_000).await
+    };
+    let (first, second) = tokio::join!(call(&running, "slow", 20_000), later);
+    let [first, second] = [first, second].map(|end| match end {
+        CallEnd::Lost(lost) => lost.message,
+        _ => panic!("another end"),
+    });
+    assert!(first.contains("`stray of slow`"), "{first}");
+    assert!(!second.contains("stray"), "{second}");
+    assert!(second.contains("last words"), "{second}");
+    servers.close().await;
 }
