@@ -32,7 +32,11 @@ impl Office {
             database: database.into(),
             worker,
         };
-        wait_until(|| office.workers().len() == 1);
+        wait_until(|| {
+            let listed = office.host(&["workers", &office.database, "--json"]);
+            // The worker creates its file.
+            listed.code == Some(0) && listed.events().len() == 1
+        });
         office
     }
 
