@@ -13,6 +13,8 @@ use crate::query::{DEFAULT_LIMIT, MAX_LIMIT};
 const WITH_TOKEN: [u16; 3] = [401, 403, 429];
 const WITH_BODY: [u16; 5] = [400, 408, 413, 415, 422];
 const ALWAYS: [u16; 3] = [421, 500, 503];
+/// The media type of streams.
+const EVENT_STREAM: &str = "text/event-stream";
 /// What the header `Retry-After` says.
 const RETRY_AFTER: &str = "after how many seconds the request may be repeated";
 
@@ -187,11 +189,15 @@ fn content(content: Content, generator: &mut SchemaGenerator) -> Option<Value> {
             Some(json!({ "application/json": { "schema": schema } }))
         }
         Content::Other(media_type) => {
-            let schema = match media_type {
-                "application/octet-stream" => json!({ "type": "string", "format": "binary" }),
-                _ => json!({ "type": "string" }),
+            let described = match media_type {
+                "application/octet-stream" => {
+                    json!({ "schema": { "type": "string", "format": "binary" } })
+                }
+                // A schema would be that of each message.
+                EVENT_STREAM => json!({}),
+                _ => json!({ "schema": { "type": "string" } }),
             };
-            Some(json!({ (media_type): { "schema": schema } }))
+            Some(json!({ (media_type): described }))
         }
     }
 }
@@ -210,8 +216,7 @@ fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
         responses.insert(success.status.to_string(), response);
     }
     if operation.id == "listEvents" {
-        responses["200"]["content"]["text/event-stream"] =
-            json!({ "schema": { "type": "string" } });
+        responses["200"]["content"][EVENT_STREAM] = json!({});
     }
     let mut errors: Vec<u16> = ALWAYS.to_vec();
     errors.extend(&operation.errors);
