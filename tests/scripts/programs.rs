@@ -1,6 +1,8 @@
 //! Scripts as they are written for the interpreters of the languages: what is their result, what they
 //! may import, and what they are told to use instead of what the sandbox does not have.
 
+use std::os::unix::fs::symlink;
+
 use super::*;
 
 /// A grant for files in `/dir`.
